@@ -1,0 +1,180 @@
+"""A statement under its loops: which prefixes are effectual at every depth, in every lane.
+
+Depth q of a nest means its first q loops. The joined stream at depth q carries the coordinates for which every
+operand (product) or some operand (sum) has a node at each of its levels among those loops; a sum or a dense map
+runs over the full extent of an index that an operand lacks.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from costmodel.counting import AnyStatistics, Counter, Leaf
+from costmodel.factors import Column, Factor, Floats
+from costmodel.statistics import MODEL_LEVELS, Statistics
+from costmodel.tiles import level_view
+from costmodel.uniform import UniformStatistics, expected_entries
+from mapper.errors import InputError, nearest
+from mapper.formats import COMPRESSED
+from mapper.lanes import LaneRange, lane_ranges
+from mapper.mapping import Loop, Mapping
+from mapper.program import ZERO_PRESERVING, Access
+from mapper.schedule import Region
+from mapper.storage import Layout, layout_of
+from mapper.workload import Workload
+
+
+@dataclass(frozen=True, slots=True)
+class Operand:
+    """One operand of a statement: ``loops`` are its levels; a fused one is a stream (``stored`` False)."""
+
+    access: Access
+    layout: Layout
+    loops: tuple[Loop, ...]
+    stats: AnyStatistics
+    stored: bool
+
+    def leaf(self, nest: tuple[Loop, ...], depth: int) -> Leaf:
+        """Nodes of the operand within the first ``depth`` loops."""
+        own = [loop for loop in nest[:depth] if loop in self.loops]
+        tiles = sum(part == "tile" for _, part in own)
+        return Leaf(self.stats, self.access.indices, level_view(self.layout, tiles, len(own) - tiles))
+
+    @property
+    def tiled(self) -> bool:
+        """Whether the operand is stored in more than one tile."""
+        return bool(self.layout.tile_modes)
+
+
+class Model:
+    """What all predictions for a mapping share: data, level and statistics."""
+
+    def __init__(self, workload: Workload, mapping: Mapping, level: str, statistics: Statistics) -> None:
+        if level not in MODEL_LEVELS:
+            raise InputError(f"unknown model level {level!r}.{nearest(level, MODEL_LEVELS)}")
+        self.workload, self.mapping, self.level, self.statistics = workload, mapping, level, statistics
+        self._entries = expected_entries(workload) if level == "L0" else {}
+
+    def stats(self, tensor: str, shape: tuple[int, ...]) -> AnyStatistics:
+        """Statistics of an input or computed tensor at the model's level."""
+        if self.level == "L0":
+            return UniformStatistics(shape, self._entries[tensor])
+        return self.statistics.of(self.workload.tensor(tensor))
+
+    def nests(self, region: Region) -> tuple[Nest, ...]:
+        """One nest per statement of a region."""
+        ranges = lane_ranges(self.workload, self.mapping, region.statements)
+        fused = {(e.consumer, e.operand) for e in (self.workload.program.edges[n] for n in region.fused)}
+        return tuple(
+            Nest(self, number, {n for s, n in fused if s == number}, ranges) for number in region.statements
+        )
+
+
+class Nest:
+    """Statement ``number``; the operands at positions ``streamed`` come from fused producers."""
+
+    def __init__(self, model: Model, number: int, streamed: set[int], ranges: tuple[LaneRange | None, ...]) -> None:
+        workload, mapping = model.workload, model.mapping
+        self.model, self.number = model, number
+        self.statement, self.plan = workload.program.statements[number], mapping.loops[number]
+        self.loops, self.extents = self.plan.nest, workload.extents[number]
+        self.counter = Counter(model.statistics, model.level, self.extents)
+        self.ranges = tuple(r for r in ranges if r is not None)
+        self.operands = tuple(
+            self._operand(access, n not in streamed) for n, access in enumerate(self.statement.operands)
+        )
+
+    def _operand(self, access: Access, stored: bool) -> Operand:
+        kinds = self.model.mapping.kinds(access.tensor) if stored else (COMPRESSED,) * len(access.indices)
+        loops = tuple(loop for loop in self.loops if loop[0] in access.indices)
+        stats = self.model.stats(access.tensor, self.model.workload.shape(access, self.number))
+        return Operand(access, layout_of(access, self.plan, kinds), loops, stats, stored)
+
+    @property
+    def lanes(self) -> int:
+        """Parallel copies."""
+        return max(1, len(self.ranges))
+
+    @cached_property
+    def universal(self) -> tuple[str, ...]:
+        """Indices that run over their full extent whatever is stored."""
+        if self.statement.kind == "add":
+            held = [a.indices for a in self.statement.operands]
+            return tuple(i for i in self.statement.indices if not all(i in h for h in held))
+        dense = self.statement.kind == "map" and self.statement.function not in ZERO_PRESERVING
+        return self.statement.indices if dense else ()
+
+    @cached_property
+    def lane_column(self) -> Column | None:
+        """The parallel index at the resolution of its loop."""
+        if not self.ranges or self.plan.parallel is None:
+            return None
+        return self.plan.parallel[0], dict(self.plan.tiles).get(self.plan.parallel[0], 1)
+
+    @cached_property
+    def lane_depth(self) -> int:
+        """Depth from which on lanes see different prefixes."""
+        if self.lane_column is None:
+            return len(self.loops) + 1
+        index = self.lane_column[0]
+        return self.loops.index((index, "tile" if index in dict(self.plan.tiles) else "inner")) + 1
+
+    def variables(self, depth: int) -> dict[str, int]:
+        """Resolution of every index that the first ``depth`` loops fix."""
+        tiled = dict(self.plan.tiles)
+        return {i: tiled[i] if part == "tile" else 1 for i, part in self.loops[:depth]}
+
+    def joined(self, depth: int) -> Floats:
+        """Effectual prefixes at ``depth``, per lane."""
+        return self._per_lane(self._groups(depth), depth)
+
+    def scanned(self, n: int, depth: int) -> Floats:
+        """Elements that operand ``n`` scans at its level of loop ``depth``, under the prefixes that reach it."""
+        own = self.operands[n].leaf(self.loops, depth)
+        if self.statement.kind == "contract":
+            others = [o.leaf(self.loops, depth - 1) for m, o in enumerate(self.operands) if m != n]
+            return self._per_lane([(1, [own, *others])], depth)
+        return self._per_lane([(1, [own])], depth)
+
+    def visits(self, n: int, depth: int) -> Factor:
+        """Visits of every tile of operand ``n`` in all lanes, at ``depth`` of its last tile loop. Level L2 only."""
+        operand = self.operands[n]
+        keep = tuple((operand.access.indices[m], operand.layout.tiles[m]) for m in sorted(operand.layout.tile_modes))
+        factor = self.counter.by(self.visiting(n, depth), self.variables(depth), keep)
+        times = self.lanes if depth < self.lane_depth else 1
+        return Factor(factor.columns, factor.coords, factor.weights * times)
+
+    def visiting(self, n: int, depth: int) -> list[Leaf]:
+        """Leaves whose join is where operand ``n`` is reached at ``depth``."""
+        if self.statement.kind == "contract":
+            return [o.leaf(self.loops, depth) for o in self.operands]
+        return [self.operands[n].leaf(self.loops, depth)]
+
+    def reached(self, n: int, depth: int) -> Floats:
+        """Prefixes at ``depth`` under which operand ``n`` has a node, per lane."""
+        return self._per_lane([(1, self.visiting(n, depth))], depth)
+
+    def _groups(self, depth: int) -> list[tuple[int, list[Leaf]]]:
+        if self.statement.kind == "contract" or (self.statement.kind == "map" and not self.universal):
+            return [(1, [o.leaf(self.loops, depth) for o in self.operands])]
+        last = max((q for q in range(1, depth + 1) if self.loops[q - 1][0] not in self.universal), default=0)
+        return self.counter.union([o.leaf(self.loops, last) for o in self.operands])
+
+    def _per_lane(self, groups: list[tuple[int, list[Leaf]]], depth: int) -> Floats:
+        variables, column = self.variables(depth), self.lane_column
+        if depth < self.lane_depth:
+            total = sum(sign * self.counter.total(leaves, variables) for sign, leaves in groups)
+            return np.full(self.lanes, float(total))
+        assert column is not None
+        if self.model.level != "L2":
+            total = sum(sign * self.counter.total(leaves, variables) for sign, leaves in groups)
+            return np.full(self.lanes, float(total) / self.lanes)
+        cells = -(-self.extents[column[0]] // column[1])
+        along = np.zeros(cells)
+        for sign, leaves in groups:
+            along += sign * self.counter.by(leaves, variables, (column,)).dense(cells)
+        running = np.concatenate([[0.0], np.cumsum(along)])
+        return np.array([running[hi] - running[lo] for lo, hi in self.ranges])

@@ -1,0 +1,163 @@
+"""Tile statistics of a tensor: how many nodes its levels have at any resolution, counted once and remembered.
+
+A *view* of a tensor is a set of (mode, granule) columns: granule 1 keeps a mode's coordinates, granule T its tiles
+of extent T, an absent mode is projected away. The nodes of a view are the distinct points that stored entries have
+there: the nodes of a storage level with all levels above it (notation of Tailors, DRT and Sparseloop: occupancy).
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
+from functools import cache
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+
+from costmodel.factors import Floats, Ints, distinct, group_sum
+from mapper.canonical import content_hash
+from mapper.tensor import SparseTensor
+
+View = tuple[tuple[int, int], ...]
+"""(mode, granule) pairs, sorted by mode."""
+
+T = TypeVar("T")
+
+MODEL_LEVELS = ("L0", "L1", "L2")
+"""L0: shape and number of entries; L1: one number per tile shape; L2: marginal vectors, exact for inputs."""
+
+
+class Statistics:
+    """Everything counted so far, by content hash of the tensor; the least recently used goes at ``limit_bytes``.
+
+    With a ``folder`` the node lists are also kept on disk, for other processes and later runs.
+    """
+
+    def __init__(self, folder: Path | None = None, limit_bytes: int = 256 << 20) -> None:
+        self.folder = folder
+        self._limit, self._held = limit_bytes, 0
+        self._memo: OrderedDict[Hashable, tuple[Any, int]] = OrderedDict()
+        self._tensors: dict[str, TensorStatistics] = {}
+
+    def of(self, tensor: SparseTensor) -> TensorStatistics:
+        """Statistics of ``tensor``, the same object for equal content."""
+        if tensor.key not in self._tensors:
+            self._tensors[tensor.key] = TensorStatistics(tensor, self)
+        return self._tensors[tensor.key]
+
+    def remember(self, key: Hashable, make: Callable[[], T]) -> T:
+        """``make()``, or what it gave the last time for ``key``."""
+        if key in self._memo:
+            self._memo.move_to_end(key)
+            held: T = self._memo[key][0]
+            return held
+        value = make()
+        size = _bytes(value)
+        self._memo[key] = (value, size)
+        self._held += size
+        while self._held > self._limit and len(self._memo) > 1:
+            self._held -= self._memo.popitem(last=False)[1][1]
+        return value
+
+
+@cache
+def shared_statistics() -> Statistics:
+    """The statistics of this process; kept on disk too where SPARSELOOM_CACHE names a folder."""
+    folder = os.environ.get("SPARSELOOM_CACHE")
+    return Statistics(Path(folder) if folder else None)
+
+
+class TensorStatistics:
+    """Counts of one tensor. Points come as one int64 array per column, in coordinate order."""
+
+    def __init__(self, tensor: SparseTensor, store: Statistics) -> None:
+        self.tensor, self.key, self.shape, self.nnz = tensor, tensor.key, tensor.shape, tensor.nnz
+        self._store = store
+        self._views: dict[View, int] = {}
+
+    def cells(self, view: View) -> int:
+        """Positions that a view has."""
+        return math.prod(-(-self.shape[m] // g) for m, g in view)
+
+    def nodes(self, view: View) -> tuple[Ints, ...]:
+        """Distinct points of the stored entries in ``view``. O(nnz log nnz) once, then remembered."""
+        if len(view) == self.tensor.ndim and all(g == 1 for _, g in view):
+            return tuple(self.tensor.coords)
+        return self._store.remember((self.key, view), lambda: self._nodes(view))
+
+    def count(self, view: View) -> int:
+        """Number of nodes."""
+        if not view:
+            return int(self.nnz > 0)
+        if view not in self._views:
+            self._views[view] = self.nodes(view)[0].size
+        return self._views[view]
+
+    def density(self, view: View) -> float:
+        """Share of a view's positions that are nodes."""
+        cells = self.cells(view)
+        return self.count(view) / cells if cells else 0.0
+
+    def marginal(self, view: View, keep: View) -> tuple[tuple[Ints, ...], Floats]:
+        """Nodes of ``view`` counted per point of ``keep``: a subset of its modes at the same or coarser granules."""
+        if view == keep:
+            return self._store.remember((self.key, view, "ones"), lambda: (self.nodes(view), np.ones(self.count(view))))
+        return self._store.remember((self.key, view, keep), lambda: self._marginal(view, keep))
+
+    def _marginal(self, view: View, keep: View) -> tuple[tuple[Ints, ...], Floats]:
+        if not keep:
+            return (), np.array([float(self.count(view))])
+        coords = _coarsened(view, self.nodes(view), keep)
+        return group_sum(coords, [max(1, -(-self.shape[m] // g)) for m, g in keep], None)
+
+    def _nodes(self, view: View) -> tuple[Ints, ...]:
+        path = self._path(view)
+        if path is not None and path.exists():
+            return tuple(np.load(path))
+        if not view:
+            return ()
+        base = self._finest_known(view)
+        points = _coarsened(base, self.nodes(base), view)
+        found = distinct(points, [max(1, -(-self.shape[m] // g)) for m, g in view])
+        if path is not None:
+            _save(path, np.array(found))
+        return found
+
+    def _finest_known(self, view: View) -> View:
+        """The smallest view already counted that ``view`` is a coarsening of: its nodes suffice."""
+        best: View = tuple((m, 1) for m in range(self.tensor.ndim))
+        size = self.nnz
+        for known, count in self._views.items():
+            granules = dict(known)
+            if count < size and all(m in granules and g % granules[m] == 0 for m, g in view):
+                best, size = known, count
+        return best
+
+    def _path(self, view: View) -> Path | None:
+        folder = self._store.folder
+        return None if folder is None else folder / self.key[:32] / f"{content_hash(view)[:32]}.npy"
+
+
+def _coarsened(view: View, points: tuple[Ints, ...], keep: View) -> list[Ints]:
+    at = {m: (g, crd) for (m, g), crd in zip(view, points, strict=True)}
+    return [crd if own == g else crd // (g // own) for m, g in keep for own, crd in [at[m]]]
+
+
+def _save(path: Path, points: Ints) -> None:
+    """Writes beside the file and renames, so that readers never see a part."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    draft = path.with_suffix(f".{os.getpid()}.tmp")
+    with draft.open("wb") as file:
+        np.save(file, points)
+    draft.replace(path)
+
+
+def _bytes(value: Any) -> int:
+    if isinstance(value, np.ndarray):
+        return int(value.nbytes) + 100
+    if isinstance(value, tuple):
+        return 100 + sum(map(_bytes, value))
+    return 200

@@ -1,0 +1,175 @@
+"""DRAM traffic of a mapping, per tensor and purpose, values and metadata apart.
+
+Reuse law: a tile of an operand is fetched once per effectual prefix of the tile loops down to the operand's last
+one. Loops below reuse it for free, foreign loops above fetch it again. With ``lru`` the refetches under a foreign
+loop vanish where the panel (all tiles that the operand visits during one iteration of it) fits the buffer.
+At level L2 the loads of ``residency: none`` are exact.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from costmodel.accumulators import accumulator_of, scopes_of, spilled_entries
+from costmodel.factors import Floats
+from costmodel.nest import Model, Nest
+from costmodel.residency import kept_visits
+from costmodel.statistics import Statistics, shared_statistics
+from costmodel.tiles import TileSizes, tile_sizes
+from mapper.machine import Machine
+from mapper.mapping import Mapping
+from mapper.schedule import Conversion, Region, schedule
+from mapper.storage import Layout
+from mapper.tensor import SparseTensor
+from mapper.workload import Workload
+
+
+@dataclass(frozen=True, slots=True)
+class TensorTraffic:
+    """Bytes moved for a tensor; ``purpose`` load, store, spill or convert, ``direction`` read or write."""
+
+    tensor: str
+    purpose: str
+    direction: str
+    values_bytes: float
+    metadata_bytes: float
+
+    @property
+    def bytes(self) -> float:
+        """Values and metadata."""
+        return self.values_bytes + self.metadata_bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Transfer:
+    """Traffic of one statement's port: ``requests`` per lane, ``burst_bytes`` moved when whole bursts count."""
+
+    traffic: TensorTraffic
+    requests: Floats
+    burst_bytes: float
+    port: str
+
+
+def predict_traffic(
+    workload: Workload, mapping: Mapping, machine: Machine, *, level: str = "L2", statistics: Statistics | None = None
+) -> tuple[TensorTraffic, ...]:
+    """Traffic of a legal mapping, summed per (tensor, purpose, direction); nothing on a machine without DRAM.
+
+    ``level``: L0, L1 or L2. Raises InputError for any other level.
+    """
+    model = Model(workload, mapping, level, statistics or shared_statistics())
+    found: list[TensorTraffic] = []
+    for step in schedule(workload.program, mapping).steps:
+        found += [t.traffic for t in step_transfers(model, step, machine)]
+    return summed(found)
+
+
+def step_transfers(model: Model, step: Conversion | Region, machine: Machine) -> list[Transfer]:
+    """Transfers of one step of a schedule."""
+    if machine.dram_channels is None:
+        return []
+    if isinstance(step, Conversion):
+        return _conversion(model, step, machine)
+    nests = model.nests(step)
+    return [t for nest in nests for t in region_transfers(nest, step, machine)]
+
+
+def region_transfers(nest: Nest, region: Region, machine: Machine) -> list[Transfer]:
+    """Loads, spills and stores of one statement of a region."""
+    if machine.dram_channels is None:
+        return []
+    found = [_load(nest, n, machine) for n, operand in enumerate(nest.operands) if operand.stored]
+    found += _spills(nest, machine)
+    layout = dict(region.stored).get(nest.statement.target.tensor)
+    return found if layout is None else [*found, _store(nest, layout, machine)]
+
+
+def summed(parts: Iterable[TensorTraffic]) -> tuple[TensorTraffic, ...]:
+    """One record per (tensor, purpose, direction), in order of first appearance; empty ones left out."""
+    found: dict[tuple[str, str, str], TensorTraffic] = {}
+    for part in parts:
+        key = part.tensor, part.purpose, part.direction
+        known = found.get(key, TensorTraffic(*key, 0.0, 0.0))
+        values, metadata = known.values_bytes + part.values_bytes, known.metadata_bytes + part.metadata_bytes
+        found[key] = replace(known, values_bytes=values, metadata_bytes=metadata)
+    return tuple(t for t in found.values() if t.bytes)
+
+
+def operand_sizes(nest: Nest, n: int, machine: Machine) -> TileSizes:
+    """Tile sizes of operand ``n``."""
+    operand = nest.operands[n]
+    return tile_sizes(nest.model.statistics, operand.stats, operand.layout, machine)
+
+
+def _load(nest: Nest, n: int, machine: Machine) -> Transfer:
+    operand, sizes = nest.operands[n], operand_sizes(nest, n, machine)
+    depth = max((q for q, loop in enumerate(nest.loops, 1) if loop in operand.loops and loop[1] == "tile"), default=0)
+    reached = nest.reached(n, depth) if depth else np.ones(nest.lanes)
+    if depth and nest.model.level == "L2":
+        visits = kept_visits(nest, n, depth, sizes, machine)
+        requests = reached * (visits.sum() / max(1.0, reached.sum()))
+    else:
+        visits = np.full(sizes.values.size, reached.sum() / max(1, sizes.values.size))
+        requests = reached
+    traffic = TensorTraffic(operand.access.tensor, "load", "read", float(visits @ sizes.values), float(visits @ sizes.metadata))
+    bursts = np.ceil((sizes.values + sizes.metadata) / machine.dram_burst_bytes) * machine.dram_burst_bytes
+    return Transfer(traffic, requests, float(visits @ bursts), f"load {operand.access.tensor} of S{nest.number}")
+
+
+def _spills(nest: Nest, machine: Machine) -> list[Transfer]:
+    shape = accumulator_of(nest)
+    capacity = shape.capacity(machine) if shape else 0
+    if shape is None or not capacity:
+        return []
+    scopes = scopes_of(nest, shape)
+    entries = spilled_entries(nest, shape, scopes, capacity) * scopes.number
+    per_lane = np.bincount(scopes.lane, weights=entries, minlength=nest.lanes)
+    total, tensor = float(entries.sum()), nest.statement.target.tensor
+    values, metadata = total * machine.value_bytes, total * machine.coordinate_bytes * shape.keys
+    port = f"spill {tensor} of S{nest.number}"
+    return [
+        Transfer(TensorTraffic(tensor, "spill", way, values, metadata), per_lane / capacity, values + metadata, port)
+        for way in ("write", "read")
+    ]
+
+
+def _store(nest: Nest, layout: Layout, machine: Machine) -> Transfer:
+    """Every non-empty tile of the result, written once by every lane that holds a part of it."""
+    target = nest.statement.target
+    stats = nest.model.stats(target.tensor, nest.model.workload.shape(target, nest.number))
+    column = nest.lane_column
+    lanes = nest.lanes
+    if column is not None:
+        mode = target.indices.index(column[0])
+        if nest.model.level == "L2" and mode not in layout.tile_modes:
+            stats = nest.model.statistics.of(_split(nest.model.workload.tensor(target.tensor), mode, nest))
+            lane_mode = len(target.indices)
+            tiles = (*(layout.tiles or (0,) * lane_mode), 1)
+            layout = Layout(layout.modes, layout.kinds, (*layout.tile_modes, lane_mode), tiles)
+    sizes = tile_sizes(nest.model.statistics, stats, layout, machine)
+    stored = stats.nnz > 0
+    traffic = TensorTraffic(target.tensor, "store", "write", sizes.total_values * stored, sizes.total_metadata * stored)
+    mean = traffic.bytes / max(1.0, sizes.tiles)
+    bursts = np.ceil(mean / machine.dram_burst_bytes) * machine.dram_burst_bytes * sizes.tiles
+    requests = np.full(lanes, sizes.tiles / lanes)
+    return Transfer(traffic, requests, float(bursts), f"store {target.tensor} of S{nest.number}")
+
+
+def _split(tensor: SparseTensor, mode: int, nest: Nest) -> SparseTensor:
+    """``tensor`` with the lane of every entry as one more mode."""
+    ends = np.array([hi for _, hi in nest.ranges])
+    lane = np.searchsorted(ends, tensor.coords[mode], side="right")
+    return SparseTensor((*tensor.shape, nest.lanes), np.concatenate([tensor.coords, lane[None]]), tensor.values)
+
+
+def _conversion(model: Model, step: Conversion, machine: Machine) -> list[Transfer]:
+    stats = model.stats(step.tensor, model.workload.tensor(step.tensor).shape)
+    found = []
+    for way, layout in (("read", step.source), ("write", step.result)):
+        sizes = tile_sizes(model.statistics, stats, layout, machine)
+        traffic = TensorTraffic(step.tensor, "convert", way, sizes.total_values, sizes.total_metadata)
+        found.append(Transfer(traffic, np.ones(1), traffic.bytes, f"convert {step.tensor}"))
+    return found

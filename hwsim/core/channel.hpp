@@ -1,0 +1,115 @@
+// A FIFO in simulated time: a ring of 16-byte slots that holds tokens, and in freed slots their release times.
+#pragma once
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <limits>
+#include <new>
+
+#include "token.hpp"
+
+namespace hwsim {
+
+struct Unit;
+
+// While it holds a token, `meta` is availability << 2 | kind; once popped, the time its slot is free again.
+struct Slot {
+  std::int64_t bits;
+  std::uint64_t meta;
+};
+
+struct Channel {
+  static constexpr std::uint64_t unbounded = std::numeric_limits<std::uint64_t>::max();
+
+  Slot* slots = nullptr;
+  std::uint64_t mask = 0;
+  std::uint64_t head = 0;   // tokens popped
+  std::uint64_t tail = 0;   // tokens pushed
+  std::uint64_t limit = 0;  // the producer may push up to here before it asks `extend` again
+  std::uint64_t back = 0;   // the next push waits for the release of slot `tail - back`
+  std::uint64_t keep = 0;   // all ones where that wait counts, 0 where it does not (unbounded, ring still growing)
+  Time latency = 1, response = 1;
+  Time waited = 0;   // cycles the consumer's clock was moved by availability
+  Time blocked = 0;  // cycles the producer's clock was moved by missing slots
+  std::uint64_t fill = 0;  // largest number of slots in use at once, in simulated time
+  bool starving = false;   // consumer suspended: no token
+  bool stuffed = false;    // producer suspended: no room
+  std::uint64_t capacity = unbounded, batch = 0;
+  Unit* producer = nullptr;
+  Unit* consumer = nullptr;
+  std::uint64_t* host_bytes = nullptr;
+
+  Channel() = default;
+  Channel(const Channel&) = delete;
+  Channel& operator=(const Channel&) = delete;
+  ~Channel() { std::free(slots); }
+
+  void open(std::uint64_t capacity_, Time latency_, Time response_, std::uint64_t batch_, std::uint64_t* bytes) {
+    capacity = capacity_, latency = latency_, response = response_, batch = batch_, host_bytes = bytes;
+    resize(std::bit_ceil(std::min<std::uint64_t>(capacity, 64)));
+  }
+
+  bool empty() const { return head == tail; }
+  bool has_room() const { return tail - head < capacity; }
+
+  Token peek(Time& t) {
+    const Slot s = slots[head & mask];
+    const Time after = std::max(t, s.meta >> 2);
+    waited += after - t;
+    t = after;
+    return {s.bits, Kind(s.meta & 3)};
+  }
+  // Removes the head after a peek at clock `t`.
+  void drop(Time t) {
+    slots[head & mask].meta = t + response;
+    ++head;
+  }
+  Token pop(Time& t) {
+    const Token x = peek(t);
+    drop(t);
+    return x;
+  }
+  // The caller has made sure of room (tail != limit).
+  void wait_slot(Time& t) {
+    const Time after = std::max(t, slots[(tail - back) & mask].meta & keep);
+    blocked += after - t;
+    t = after;
+  }
+  void push(Time& t, Token x, Time available = 0) {
+    wait_slot(t);
+    slots[tail & mask] = {x.bits, std::max(available, t + latency) << 2 | std::uint64_t(x.kind)};
+    ++tail;
+  }
+
+  enum class Room { now, after_yield, none };
+
+  // Called when tail == limit. `after_yield`: there is room, but enough tokens wait on the host already for the
+  // consumer to run first; host scheduling only, simulated time knows nothing of it.
+  Room extend() {
+    if (!has_room()) return Room::none;
+    if (tail - head > mask || (!keep && capacity != unbounded && tail > mask)) resize(2 * (mask + 1));
+    const std::uint64_t room = capacity == unbounded ? head + mask + 1 : keep ? head + capacity : mask + 1;
+    const bool crowded = tail - head >= batch;
+    limit = std::min(room, crowded ? tail + batch : head + batch);
+    return crowded ? Room::after_yield : Room::now;
+  }
+
+ private:
+  // A bounded ring grows without wrapping until it holds `capacity` slots, because every release time of the last
+  // `capacity` tokens must be kept; an unbounded ring grows when it is full.
+  void resize(std::uint64_t size) {
+    auto* bigger = static_cast<Slot*>(std::calloc(size, sizeof(Slot)));
+    if (!bigger) throw std::bad_alloc();
+    const std::uint64_t old = slots ? mask + 1 : 0;
+    for (std::uint64_t n = tail > old ? tail - old : 0; n < tail; ++n) bigger[n & (size - 1)] = slots[n & mask];
+    std::free(slots);
+    *host_bytes += (size - old) * sizeof(Slot);
+    slots = bigger, mask = size - 1;
+    const bool full_size = capacity != unbounded && size >= capacity;
+    back = full_size ? capacity : size;
+    keep = full_size ? ~std::uint64_t{0} : 0;
+  }
+};
+
+}  // namespace hwsim

@@ -1,0 +1,150 @@
+// Walks over stored levels: scan, and stream_scan over a level that is produced on the fly.
+#pragma once
+
+#include <span>
+
+#include "../engine.hpp"
+
+namespace hwsim {
+
+// A stored level: fiber r holds positions pos[r] .. pos[r+1]; dense when it has no coordinates.
+struct Level {
+  std::span<const std::int64_t> pos, crd;
+  bool compressed = false;
+  std::int64_t lo = 0, hi = std::numeric_limits<std::int64_t>::max();  // only coordinates lo <= c < hi are seen
+
+  std::int64_t parents() const { return std::int64_t(pos.size()) - 1; }
+  std::int64_t coordinate(std::int64_t fiber, std::int64_t p) const {
+    return compressed ? crd[std::size_t(p)] : p - pos[std::size_t(fiber)];
+  }
+  std::pair<std::int64_t, std::int64_t> positions(std::int64_t fiber) const {
+    const std::int64_t begin = pos[std::size_t(fiber)], end = pos[std::size_t(fiber) + 1];
+    if (!compressed) return {begin + std::min(lo, end - begin), begin + std::min(hi, end - begin)};
+    if (lo == 0 && hi == std::numeric_limits<std::int64_t>::max()) return {begin, end};
+    const auto at = [&](std::int64_t c) {
+      return std::lower_bound(crd.begin() + begin, crd.begin() + end, c) - crd.begin();
+    };
+    return {at(lo), at(hi)};
+  }
+};
+
+// One fiber per reference (none for Empty), then its closing stop, which waits for the next reference: a Stop there
+// is folded in.
+inline Task scan(Unit& u, In in, Out crd, Out ref, Level level) {
+  for (;;) {
+    POP(r, in);
+    if (r.is_done()) break;
+    std::int64_t closing = 0;
+    if (r.is_stop()) {
+      closing = r.bits + 1;
+    } else {
+      if (r.is_val()) {
+        if (r.bits < 0 || r.bits >= level.parents())
+          u.fail("port ref has reference " + std::to_string(r.bits) + ", the level has " +
+                 std::to_string(level.parents()) + " fibers.");
+        auto [p, end] = level.positions(r.bits);
+        for (; p < end; ++p) {
+          PUSH(crd, Token::val(level.coordinate(r.bits, p)));
+          PUSH(ref, Token::val(p));
+          u.end_turn();
+        }
+      }
+      PEEK(next, in);
+      if (next.is_stop()) in.drop(u), closing = next.bits + 1;
+    }
+    PUSH(crd, Token::stop(closing));
+    PUSH(ref, Token::stop(closing));
+    u.end_turn();
+  }
+  PUSH(crd, Token::done());
+  PUSH(ref, Token::done());
+}
+
+// The raw level under a stream_scan: the k-th value of `parent` owns the k-th fiber of `crd` (and of `payload`), and
+// the stops of `parent` say which groups hold no fiber at all.
+struct RawLevel {
+  In crd, payload, parent;
+  std::int64_t fiber = 0, element = 0;  // numbers of the current fiber and the next element
+  std::int64_t last_stop = 0;           // level of the last raw Stop; above 0 it has ended the group too
+
+  bool starved() const { return crd.starved() || (payload.connected() && payload.starved()) || parent.starved(); }
+  Channel* missing() const {
+    return (crd.starved() ? crd : payload.connected() && payload.starved() ? payload : parent).channel;
+  }
+  // Pops one token of the current fiber and its payload; at its Stop the owner goes too.
+  std::pair<Token, Token> take(Unit& u) {
+    const Token owner = parent.peek(u), x = crd.pop(u);
+    const Token y = payload.connected() ? payload.pop(u) : x.is_val() ? Token::val(element) : x;
+    if (!owner.is_val() || x.is_empty() || x.is_done()) u.misaligned({{"parent", owner}, {"crd", x}});
+    if (x.is_val() ? !y.is_val() && !y.is_empty() : x != y) u.misaligned({{"crd", x}, {"payload", y}});
+    if (x.is_val()) ++element;
+    else parent.drop(u), last_stop = x.bits, ++fiber;
+    return {x, y};
+  }
+  // Pops the lone Stop of a group without fibers.
+  void take_empty_group(Unit& u, Token owner) {
+    const Token x = crd.pop(u), y = payload.connected() ? payload.pop(u) : x;
+    if (x != Token::stop(owner.bits + 1) || x != y) u.misaligned({{"parent", owner}, {"crd", x}, {"payload", y}});
+    last_stop = x.bits;
+  }
+  // Drops the Stop that ends a group of `parent`, the group's raw tokens being gone.
+  void close_group(Unit& u, Token owner) {
+    if (last_stop != owner.bits + 1) u.misaligned({{"parent", owner}, {"crd", Token::stop(last_stop)}});
+    parent.drop(u);
+    last_stop = 0;
+  }
+};
+
+// A scan of a level that is produced on the fly. `ref` asks for fibers by number, in increasing order, perhaps leaving
+// some out: those are discarded, one raw token per cycle, once a later one is asked for or the stream ends. Groups of
+// `ref` need not be groups of `parent`: a union adds empty ones, an intersection leaves some out.
+#define AWAIT_RAW(raw) while ((raw).starved()) co_await u.token((raw).missing())
+inline Task stream_scan(Unit& u, In ref, RawLevel raw, Out crd, Out out) {
+  for (;;) {
+    POP(r, ref);
+    if (r.is_val() && r.bits < raw.fiber)
+      u.fail("port ref asks for fiber " + std::to_string(r.bits) + " but the stream is at fiber " +
+             std::to_string(raw.fiber) + " already.");
+    while (r.is_done() || (r.is_val() && raw.fiber <= r.bits)) {
+      PEEK(owner, raw.parent);
+      if (owner.is_done() && !r.is_done()) u.misaligned({{"ref", r}, {"parent", owner}});
+      if (owner.is_done()) break;
+      if (owner.is_stop()) {
+        if (raw.last_stop == 0) {
+          AWAIT_RAW(raw);
+          raw.take_empty_group(u, owner);
+          u.end_turn();
+        }
+        raw.close_group(u, owner);
+        continue;
+      }
+      AWAIT_RAW(raw);
+      const bool wanted = r.is_val() && raw.fiber == r.bits;
+      const auto [x, y] = raw.take(u);
+      if (wanted && !x.is_val()) break;  // its Stop goes with the closing turn below
+      if (wanted) {
+        PUSH(crd, x);
+        PUSH(out, y);
+      }
+      u.end_turn();
+    }
+    if (r.is_done()) break;
+    Token closing = r.is_stop() ? Token::stop(r.bits + 1) : Token::stop(0);
+    if (!r.is_stop()) {
+      PEEK(next, ref);
+      if (next.is_stop()) {
+        closing = Token::stop(next.bits + 1);
+        ref.drop(u);
+      }
+    }
+    PUSH(crd, closing);
+    PUSH(out, closing);
+    u.end_turn();
+  }
+  PUSH(crd, Token::done());
+  PUSH(out, Token::done());
+}
+
+#undef AWAIT_RAW
+
+}  // namespace hwsim

@@ -1,0 +1,115 @@
+// Materialises an output: records its entries and writes its tiles to off-chip memory.
+#pragma once
+
+#include "align.hpp"
+
+namespace hwsim {
+
+struct StoreLevel {
+  bool compressed = false;
+  std::int64_t dim = 0, tile = 0;  // extents of the index and of its tiles
+  std::int64_t tile_level = -1;    // which tile level holds the tile's coordinate, -1: not tiled
+};
+
+struct StorePlan {
+  std::size_t tile_levels = 0;     // the first levels are tile coordinates
+  std::vector<StoreLevel> inner;   // the stored levels of a tile
+  std::int64_t value_bytes = 0, coordinate_bytes = 0, pointer_bytes = 0, descriptor_bytes = 0;
+  Traffic* account = nullptr;
+};
+
+// The tile being filled: how many distinct prefixes of every length its entries have.
+class OpenTile {
+ public:
+  OpenTile(const StorePlan& plan) : plan_(plan), prefixes_(plan.inner.size(), 0) {}
+
+  bool open() const { return entries_ > 0; }
+  // Whether an entry at `at` (all levels) lies in another tile than the last one.
+  bool leaves(const std::vector<std::int64_t>& at) const {
+    return open() && !std::equal(at.begin(), at.begin() + std::ptrdiff_t(plan_.tile_levels), last_.begin());
+  }
+  void add(const std::vector<std::int64_t>& at) {
+    std::size_t changed = 0;
+    if (open())
+      while (changed < prefixes_.size() && at[plan_.tile_levels + changed] == last_[plan_.tile_levels + changed])
+        ++changed;
+    for (std::size_t q = changed; q < prefixes_.size(); ++q) ++prefixes_[q];
+    ++entries_, last_ = at;
+  }
+  // Bytes (values, metadata) of the tile, which is then empty.
+  std::pair<std::int64_t, std::int64_t> close() {
+    std::int64_t nodes = 1, metadata = plan_.descriptor_bytes;
+    for (std::size_t q = 0; q < prefixes_.size(); ++q) {
+      const StoreLevel& level = plan_.inner[q];
+      if (level.compressed) {
+        metadata += (nodes + 1) * plan_.pointer_bytes + prefixes_[q] * plan_.coordinate_bytes;
+        nodes = prefixes_[q];
+      } else {
+        const std::int64_t start = level.tile_level < 0 ? 0 : last_[std::size_t(level.tile_level)] * level.tile;
+        nodes *= std::min(level.tile, level.dim - start);
+      }
+      prefixes_[q] = 0;
+    }
+    entries_ = 0;
+    return {nodes * plan_.value_bytes, metadata};
+  }
+
+ private:
+  const StorePlan& plan_;
+  std::vector<std::int64_t> prefixes_, last_;
+  std::int64_t entries_ = 0;
+};
+
+// One entry per cycle; a coordinate whose value is Empty is left out but takes its cycle, stops take none. A finished
+// tile is written while the next one fills: one write in flight.
+inline Task store(Unit& u, std::vector<KeyStream> keys, In val, StorePlan plan) {
+  const std::size_t n = keys.size();
+  OpenTile tile(plan);
+  std::vector<std::int64_t> at(n);
+  std::int64_t address = 0;
+  Time written = 0;
+  u.record.coords.resize(n);
+  for (bool ended = false; !ended;) {
+    for (const KeyStream& key : keys) {
+      AWAIT_TOKEN(key.in);
+      key.in.peek(u);
+    }
+    PEEK(v, val);
+    if (v.is_stop()) {
+      for (KeyStream& key : keys) {
+        CLOSE(key, v.bits);
+      }
+      if (n == 0) u.misaligned({{"val", v}});
+      val.drop(u);
+      ++u.turns;
+      continue;
+    }
+    ended = v.is_done();
+    for (std::size_t q = 0; q < n; ++q) {
+      const Token c = keys[q].in.peek(u);
+      if (ended ? !c.is_done() : !c.is_val()) u.misaligned({{keys[q].port, c}, {"val", v}});
+      at[q] = c.bits;
+      if (!ended && q >= plan.tile_levels && std::uint64_t(c.bits) >= std::uint64_t(plan.inner[q - plan.tile_levels].dim))
+        u.fail(std::string("port ") + keys[q].port + " has coordinate " + std::to_string(c.bits) + ", its extent is " +
+               std::to_string(plan.inner[q - plan.tile_levels].dim) + ".");
+    }
+    if (tile.open() && (ended || (v.is_val() && tile.leaves(at)))) {
+      const auto [values, metadata] = tile.close();
+      u.reach(written);
+      plan.account->write.add(values, metadata);
+      written = co_await u.access(address, values + metadata, true);
+      address += values + metadata;
+    }
+    if (v.is_val()) {
+      tile.add(at);
+      for (std::size_t q = 0; q < n; ++q) u.record.coords[q].push_back(at[q]);
+      u.record.values.push_back(v.number());
+    }
+    if (ended) u.reach(written);
+    if (!ended && n > 0) keys.back().in.drop(u);
+    val.drop(u);
+    u.end_turn();
+  }
+}
+
+}  // namespace hwsim

@@ -1,0 +1,145 @@
+#include "engine.hpp"
+
+#include <chrono>
+#include <deque>
+
+namespace hwsim {
+
+Engine::Engine(std::size_t contexts, std::size_t channel_count, std::size_t tensors, Dram memory)
+    : traffic(tensors), dram(std::move(memory)) {
+  for (std::size_t i = 0; i < contexts; ++i) {
+    units.push_back(std::make_unique<Unit>());
+    units.back()->index = std::uint32_t(i);
+  }
+  for (std::size_t i = 0; i < channel_count; ++i) channels.push_back(std::make_unique<Channel>());
+}
+
+Engine::~Engine() {
+  for (auto& unit : units)
+    if (unit->handle) unit->handle.destroy();
+}
+
+Time Engine::elapsed() const {
+  Time last = 0;
+  for (const auto& unit : units) last = std::max(last, unit->t);
+  return last;
+}
+
+std::uint64_t Engine::tokens() const {
+  std::uint64_t sum = 0;
+  for (const auto& channel : channels) sum += channel->tail;
+  return sum;
+}
+
+// Longest distance from a source decides; contexts on a cycle come last in the flow.
+void Engine::rank_downstream_first() {
+  std::vector<std::size_t> depth(units.size(), units.size()), missing(units.size());
+  std::deque<Unit*> open;
+  for (auto& unit : units) {
+    missing[unit->index] = unit->ins.size();
+    if (unit->ins.empty()) depth[unit->index] = 0, open.push_back(unit.get());
+  }
+  std::vector<std::size_t> longest(units.size(), 0);
+  for (; !open.empty(); open.pop_front())
+    for (Channel* out : open.front()->outs) {
+      const std::size_t to = out->consumer->index;
+      longest[to] = std::max(longest[to], depth[open.front()->index] + 1);
+      if (--missing[to] == 0) depth[to] = longest[to], open.push_back(out->consumer);
+    }
+  for (auto& unit : units) by_rank_.push_back(unit.get());
+  std::stable_sort(by_rank_.begin(), by_rank_.end(),
+                   [&](Unit* a, Unit* b) { return depth[a->index] > depth[b->index]; });
+  for (std::size_t rank = 0; rank < by_rank_.size(); ++rank) by_rank_[rank]->rank = std::uint32_t(rank);
+}
+
+void Engine::make_ready(Unit& unit) {
+  unit.wait = Wait::ready;
+  ready_[unit.rank / 64] |= std::uint64_t{1} << unit.rank % 64;
+}
+
+// The most downstream ready context, so that channels stay short in memory; a random one when shuffling.
+Unit* Engine::next_ready() {
+  if (shuffle_) {
+    std::vector<Unit*> all;
+    for (Unit* unit : by_rank_)
+      if (ready_[unit->rank / 64] >> unit->rank % 64 & 1) all.push_back(unit);
+    if (all.empty()) return nullptr;
+    Unit* unit = all[(*shuffle_)() % all.size()];
+    ready_[unit->rank / 64] &= ~(std::uint64_t{1} << unit->rank % 64);
+    return unit;
+  }
+  for (std::size_t word = 0; word < ready_.size(); ++word)
+    if (ready_[word]) {
+      const int bit = std::countr_zero(ready_[word]);
+      ready_[word] &= ready_[word] - 1;
+      return by_rank_[word * 64 + std::size_t(bit)];
+    }
+  return nullptr;
+}
+
+void Engine::wake_neighbours(Unit& unit) {
+  for (Channel* out : unit.outs)
+    if (out->starving && !out->empty()) out->starving = false, make_ready(*out->consumer);
+  for (Channel* in : unit.ins)
+    if (in->stuffed && in->has_room()) in->stuffed = false, make_ready(*in->producer);
+}
+
+// All contexts are blocked: serve the earliest pending request (ties by place in the graph), and only that one.
+// No later event can issue an earlier request: every blocked context waits, directly or through others, on a pending
+// request at T or later (or on nothing that can happen, a deadlock). Its context goes on at T or later, so the token
+// it pushes is available at T + L or later and the slot it frees at T + R or later, with L, R >= 1; by induction
+// every context woken through it has a clock beyond T when it issues its own request. So requests are served in one
+// global order of (time, place) that depends on the graph alone, not on the order in which contexts were run.
+bool Engine::serve_memory() {
+  Unit* first = nullptr;
+  for (auto& unit : units)
+    if (unit->wait == Wait::memory && (!first || unit->t < first->t)) first = unit.get();
+  if (!first) return false;
+  const Request& request = first->request;
+  first->finish = dram.serve(first->t, request.address, request.bytes, request.write);
+  make_ready(*first);
+  return true;
+}
+
+const char* Engine::exceeded(const Limits& limits) const {
+  if (elapsed() > limits.cycles) return "limit:cycles";
+  if (tokens() > limits.tokens) return "limit:tokens";
+  std::uint64_t bytes = host_bytes;
+  for (const auto& unit : units) bytes += unit->record.host_bytes();
+  return bytes > limits.host_bytes ? "limit:host_bytes" : nullptr;
+}
+
+std::string Engine::run(const Limits& limits, std::optional<std::uint64_t> shuffle_seed,
+                        const std::function<void()>& interrupted) {
+  using Clock = std::chrono::steady_clock;
+  constexpr std::uint64_t switches_between_checks = 1024;
+  if (shuffle_seed) shuffle_.emplace(*shuffle_seed);
+  rank_downstream_first();
+  ready_.assign(units.size() / 64 + 1, 0);
+  for (auto& unit : units) make_ready(*unit);
+  const auto start = Clock::now();
+  double next_signal_check = 0.1;
+  for (std::uint64_t switches = 0;;) {
+    Unit* unit = next_ready();
+    if (!unit) {
+      if (serve_memory()) continue;
+      break;
+    }
+    unit->handle.resume();
+    wake_neighbours(*unit);
+    if (unit->handle.done()) unit->wait = Wait::done;
+    else if (unit->wait == Wait::ready) make_ready(*unit);
+    if (++switches % switches_between_checks == 0) {
+      if (const char* which = exceeded(limits)) return which;
+      const double now = std::chrono::duration<double>(Clock::now() - start).count();
+      if (now > limits.wall_seconds) return "limit:wall_seconds";
+      if (now > next_signal_check) interrupted(), next_signal_check = now + 0.1;
+    }
+  }
+  if (const char* which = exceeded(limits)) return which;
+  for (const auto& unit : units)
+    if (unit->wait != Wait::done) return "deadlock";
+  return "done";
+}
+
+}  // namespace hwsim

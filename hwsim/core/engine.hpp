@@ -1,0 +1,197 @@
+// Contexts as coroutines, and the engine that runs them until all are blocked.
+#pragma once
+
+#include <coroutine>
+#include <functional>
+#include <initializer_list>
+#include <memory>
+#include <optional>
+#include <random>
+#include <stdexcept>
+#include <utility>
+#include <vector>
+
+#include "channel.hpp"
+#include "memory.hpp"
+
+namespace hwsim {
+
+class Engine;
+
+struct Fault : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+enum class Wait { ready, token, room, memory, done };
+
+// What a context leaves behind besides time: recorded results and operation counts.
+struct Record {
+  std::vector<std::vector<std::int64_t>> coords;
+  std::vector<double> values;
+  std::vector<Token> tokens;
+  std::vector<Time> times;
+  std::int64_t multiplies = 0, additions = 0, comparisons = 0, spilled = 0, hits = 0, misses = 0;
+
+  std::uint64_t host_bytes() const {
+    std::uint64_t bytes = values.capacity() * 8 + tokens.capacity() * sizeof(Token) + times.capacity() * 8;
+    for (const auto& level : coords) bytes += level.capacity() * 8;
+    return bytes;
+  }
+};
+
+struct Request {
+  std::int64_t address = 0, bytes = 0;
+  bool write = false;
+};
+
+// One context: its clock `t`, which its coroutine alone moves, and what it waits for.
+struct Unit {
+  Time t = 0;
+  Time busy = 0;    // cycles of own cost
+  Time memory = 0;  // cycles spent waiting for off-chip memory
+  Time starved = 0; // cycles spent waiting for a time set by the caller (source, sink)
+  std::uint64_t turns = 0;
+  Wait wait = Wait::ready;
+  Channel* on = nullptr;
+  Request request;
+  Time finish = 0;  // of the last request
+  std::uint32_t index = 0, rank = 0;  // place in the graph; rank 0 is the most downstream
+  std::coroutine_handle<> handle;
+  std::vector<Channel*> ins, outs;  // connected ones
+  Record record;
+  std::string name, kind;
+
+  void end_turn(Time cycles = 1) { t += cycles, busy += cycles, ++turns; }
+  void wait_until(Time time) {
+    if (time > t) starved += time - t, t = time;
+  }
+  void reach(Time time) {  // waits for off-chip memory
+    if (time > t) memory += time - t, t = time;
+  }
+
+  struct Suspend {
+    Unit& unit;
+    Wait wait;
+    Channel* on;
+    bool await_ready() const noexcept { return false; }
+    void await_suspend(std::coroutine_handle<>) const noexcept { unit.wait = wait, unit.on = on; }
+    void await_resume() const noexcept {}
+  };
+  struct SuspendForRoom {
+    Unit& unit;
+    Channel* on;
+    bool await_ready() { return (room = on->extend()) == Channel::Room::now; }
+    void await_suspend(std::coroutine_handle<>) const noexcept {
+      unit.wait = room == Channel::Room::none ? Wait::room : Wait::ready;
+      unit.on = on, on->stuffed = room == Channel::Room::none;
+    }
+    void await_resume() const noexcept {}
+    Channel::Room room = Channel::Room::none;
+  };
+  struct SuspendForMemory {
+    Unit& unit;
+    bool await_ready() const noexcept { return false; }
+    void await_suspend(std::coroutine_handle<>) const noexcept { unit.wait = Wait::memory; }
+    Time await_resume() const noexcept { return unit.finish; }
+  };
+
+  Suspend token(Channel* in) {
+    in->starving = true;
+    return {*this, Wait::token, in};
+  }
+  SuspendForRoom room(Channel* out) { return {*this, out}; }
+  // A request issued at `t`; the result is its finish time. Does not move the clock.
+  SuspendForMemory access(std::int64_t address, std::int64_t bytes, bool write) {
+    request = {address, bytes, write};
+    return {*this};
+  }
+
+  [[noreturn]] void fail(const std::string& what) const {
+    throw Fault("context '" + name + "' (" + kind + ") at cycle " + std::to_string(t) + ": " + what);
+  }
+  [[noreturn]] void misaligned(std::initializer_list<std::pair<const char*, Token>> heads) const {
+    std::string text = "misaligned streams:";
+    for (const auto& [port, token] : heads) text += std::string(" port ") + port + " has " + token.text() + ",";
+    text.back() = '.';
+    fail(text);
+  }
+};
+
+// Ports. An unconnected output swallows tokens for free.
+struct In {
+  Channel* channel = nullptr;
+  bool connected() const { return channel; }
+  bool starved() const { return channel->empty(); }
+  Token peek(Unit& u) const { return channel->peek(u.t); }
+  void drop(Unit& u) const { channel->drop(u.t); }
+  Token pop(Unit& u) const { return channel->pop(u.t); }
+};
+
+struct Out {
+  Channel* channel = nullptr;
+  bool full() const { return channel && channel->tail == channel->limit; }
+  void push(Unit& u, Token x, Time available = 0) const {
+    if (channel) channel->push(u.t, x, available);
+  }
+};
+
+// The four moves of a context. Each first waits on the host until the move is possible and then lets the port move
+// the clock; the wait is a loop because a wake-up only says that something changed.
+#define AWAIT_TOKEN(in) while ((in).starved()) co_await u.token((in).channel)
+#define AWAIT_ROOM(out) while ((out).full()) co_await u.room((out).channel)
+#define PEEK(name, in) AWAIT_TOKEN(in); const Token name = (in).peek(u)
+#define POP(name, in) AWAIT_TOKEN(in); const Token name = (in).pop(u)
+#define PUSH(out, token) AWAIT_ROOM(out); (out).push(u, token)
+
+struct Task {
+  struct promise_type {
+    Task get_return_object() { return {std::coroutine_handle<promise_type>::from_promise(*this)}; }
+    std::suspend_always initial_suspend() noexcept { return {}; }
+    std::suspend_always final_suspend() noexcept { return {}; }
+    void return_void() noexcept {}
+    void unhandled_exception() { throw; }
+  };
+  std::coroutine_handle<promise_type> handle;
+};
+
+struct Limits {
+  std::uint64_t cycles, tokens, host_bytes;
+  double wall_seconds;
+};
+
+class Engine {
+ public:
+  static constexpr std::uint64_t batch_tokens = 256;  // on the host a producer runs ahead of its consumer by this much
+
+  Engine(std::size_t contexts, std::size_t channels, std::size_t tensors, Dram dram);
+  ~Engine();
+  Engine(const Engine&) = delete;
+  Engine& operator=(const Engine&) = delete;
+
+  // "done", "deadlock" or "limit:<which>". `interrupted` is asked now and then whether to give up (by throwing).
+  std::string run(const Limits& limits, std::optional<std::uint64_t> shuffle_seed,
+                  const std::function<void()>& interrupted);
+
+  Time elapsed() const;
+  std::uint64_t tokens() const;
+
+  std::vector<std::unique_ptr<Unit>> units;
+  std::vector<std::unique_ptr<Channel>> channels;
+  std::vector<Traffic> traffic;
+  Dram dram;
+  std::uint64_t host_bytes = 0;
+
+ private:
+  void rank_downstream_first();
+  void make_ready(Unit& unit);
+  Unit* next_ready();
+  bool serve_memory();
+  void wake_neighbours(Unit& unit);
+  const char* exceeded(const Limits& limits) const;
+
+  std::vector<std::uint64_t> ready_;  // bit per rank
+  std::vector<Unit*> by_rank_;
+  std::optional<std::mt19937_64> shuffle_;
+};
+
+}  // namespace hwsim

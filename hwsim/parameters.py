@@ -1,0 +1,78 @@
+"""The parameters and arrays that each kind of context takes."""
+
+from __future__ import annotations
+
+from mapper.errors import GraphError, nearest
+from mapper.graph import CONTEXT_KINDS, Context
+
+PARAMETERS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
+    "scan": ((), ("lo", "hi")),
+    "alu": (("op",), ()),
+    "map": (("op",), ("factor",)),
+    "reduce": (("op", "empty"), ()),
+    "accumulate": (
+        ("depth", "levels", "sizes"),
+        ("drain_cycles_per_entry", "capacity_entries", "entry_value_bytes", "entry_metadata_bytes", "tensor"),
+    ),
+    "tile_load": (("tensor", "residency"), ("capacity_bytes",)),
+    "store": (
+        (
+            "tensor", "tile_levels", "kinds", "dims", "tiles", "tile_level_of",
+            "value_bytes", "coordinate_bytes", "pointer_bytes", "descriptor_bytes",
+        ),
+        (),
+    ),
+    "convert": (
+        ("tensor", "read_value_bytes", "read_metadata_bytes", "write_value_bytes", "write_metadata_bytes"),
+        (),
+    ),
+    "source": (("tokens",), ("times",)),
+    "sink": ((), ("times", "dtype")),
+}  # fmt: skip
+"""Required and optional parameters of each kind; kinds not named take none."""
+
+ARRAYS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
+    "scan": (("pos",), ("crd",)),
+    "array": (("values",), ()),
+    "tile_load": (("value_bytes", "metadata_bytes", "address"), ()),
+}
+"""Required and optional arrays of each kind: int64 (``values``: float64), one-dimensional, C-contiguous."""
+
+CHOICES: dict[tuple[str, str], tuple[str, ...]] = {
+    ("alu", "op"): ("mul", "add", "sub", "div", "max", "min"),
+    ("map", "op"): (
+        "relu", "exp", "tanh", "sigmoid", "gelu", "abs", "neg", "sqrt", "rsqrt", "square", "log", "scale",
+    ),
+    ("reduce", "op"): ("sum", "max"),
+    ("reduce", "empty"): ("zero", "empty"),
+    ("tile_load", "residency"): ("none", "lru"),
+    ("sink", "dtype"): ("int", "float"),
+}  # fmt: skip
+"""Parameters that are one of a few names."""
+
+_NONE: tuple[tuple[str, ...], tuple[str, ...]] = ((), ())
+
+
+def check_parameters(context: Context, accounts: int) -> None:
+    """Raises ``GraphError`` for an unknown kind, name or choice, for what is missing, and for a ``tensor`` that is
+    not one of the graph's traffic accounts (their number is ``accounts``)."""
+    where = f"context {context.name!r} ({context.kind})"
+    if context.kind not in CONTEXT_KINDS:
+        raise GraphError(f"context {context.name!r}: unknown kind {context.kind!r}.{nearest(context.kind, CONTEXT_KINDS)}")
+    for what, given, (required, optional) in (
+        ("parameter", context.params, PARAMETERS.get(context.kind, _NONE)),
+        ("array", context.arrays, ARRAYS.get(context.kind, _NONE)),
+    ):
+        for name in given:
+            if name not in required and name not in optional:
+                raise GraphError(f"{where}: unknown {what} {name!r}.{nearest(name, required + optional)}")
+        for name in required:
+            if name not in given:
+                raise GraphError(f"{where}: {what} {name!r} is missing; it needs {', '.join(required)}.")
+    for name, value in context.params.items():
+        choices = CHOICES.get((context.kind, name))
+        if choices and value not in choices:
+            raise GraphError(f"{where}: unknown {name} {value!r}.{nearest(str(value), choices)}")
+    account = context.params.get("tensor", 0)
+    if account not in range(max(accounts, 1)) or ("tensor" in context.params and not accounts):
+        raise GraphError(f"{where}: 'tensor' must be the number of a traffic account below {accounts}, got {account!r}.")

@@ -1,0 +1,91 @@
+"""What a simulation tells: cycles, where they went, traffic, operations, outputs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mapper.canonical import plain
+
+from .deadlock import Deadlock
+
+
+@dataclass(frozen=True, slots=True)
+class ContextProfile:
+    """Where the cycles of one context went: ``busy + starved + blocked + memory + finished`` is the elapsed time.
+
+    ``starved`` waited for an input, ``blocked`` for a free slot in an output, ``memory`` for off-chip data;
+    ``finished`` passed after its end. ``firings`` counts turns. ``hits`` and ``misses`` count tiles (tile_load only).
+    """
+
+    name: str
+    kind: str
+    busy: int
+    starved: int
+    blocked: int
+    memory: int
+    finished: int
+    firings: int
+    hits: int = 0
+    misses: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ChannelProfile:
+    """Tokens that passed a channel, and the most it held at once in simulated time (``None``: unbounded channel)."""
+
+    name: str
+    tokens: int
+    max_fill: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class TrafficRow:
+    """Payload bytes of one tensor in one direction (``"read"`` or ``"write"``) and the requests that moved them."""
+
+    tensor: str
+    direction: str
+    values_bytes: int
+    metadata_bytes: int
+    requests: int
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """Result of :func:`hwsim.simulate`.
+
+    ``status`` is ``"done"``, ``"deadlock"`` or ``"limit:<which>"``; in the last two cases the figures are those at
+    the end of what could be simulated. ``burst_bytes`` is what the memory moved in whole bursts, ``traffic`` the
+    bytes asked for. ``outputs`` maps store, crd_write and value_write contexts to (coordinates int64[levels, n],
+    values float64[n]) in stream order; ``sinks`` maps sink contexts to ((kind, value), time) per token.
+    """
+
+    status: str
+    cycles: int
+    tokens: int
+    contexts: tuple[ContextProfile, ...]
+    channels: tuple[ChannelProfile, ...]
+    traffic: tuple[TrafficRow, ...]
+    burst_bytes: int
+    effectual_multiplies: int
+    additions: int
+    comparisons: int
+    spilled_entries: int
+    tile_hits: int
+    tile_misses: int
+    deadlock: Deadlock | None = None
+    outputs: Mapping[str, tuple[NDArray[np.int64], NDArray[np.float64]]] = field(default_factory=dict, compare=False)
+    sinks: Mapping[str, tuple[tuple[tuple[Any, ...], int], ...]] = field(default_factory=dict, compare=False)
+
+    @property
+    def traffic_bytes(self) -> int:
+        """Payload bytes over all tensors and both directions."""
+        return sum(row.values_bytes + row.metadata_bytes for row in self.traffic)
+
+    def to_json(self) -> dict[str, Any]:
+        """Every figure as JSON types; outputs and sinks, which are data, are left out."""
+        return {f.name: plain(getattr(self, f.name)) for f in fields(self) if f.name not in ("outputs", "sinks")}

@@ -1,0 +1,44 @@
+"""A mapping in words, for reports and terminals."""
+
+from __future__ import annotations
+
+from mapper.formats import Format
+from mapper.legality import region_name
+from mapper.mapping import Loops, Mapping
+from mapper.operands import loop_name
+from mapper.program import Program
+from mapper.schedule import Conversion, Layout, schedule
+
+
+def describe_mapping(program: Program, mapping: Mapping) -> str:
+    """One line per step and statement: what is fused, loops outer to inner, tiles, lanes, formats, conversions."""
+    lines = []
+    plan = schedule(program, mapping)
+    for step in plan.steps:
+        if isinstance(step, Conversion):
+            lines.append(f"convert {step.tensor} from {_layout(step.source)} to {_layout(step.result)}")
+            continue
+        fused = [program.edges[n].tensor for n in step.fused]
+        streams = f", {' and '.join(dict.fromkeys(fused))} streamed, never stored" if fused else ""
+        lines.append(f"region {region_name(step)}{streams}")
+        for number in step.statements:
+            lines.append(f"  {program.statements[number]}")
+            lines.append(f"    loops {_loops(mapping.loops[number])}")
+        lines += [f"    writes {tensor} as {_layout(layout)}" for tensor, layout in step.stored]
+    reuse = "tiles are fetched at every visit" if mapping.residency == "none" else "recently used tiles stay on chip"
+    formats = ", ".join(f"{t} {Format(kinds)}" for t, kinds in mapping.formats if kinds)
+    knobs = "".join(f"; {name} = {value}" for name, value in mapping.machine)
+    return "\n".join([*lines, f"formats: {formats or 'scalars'}; {reuse}{knobs}"])
+
+
+def _loops(loops: Loops) -> str:
+    tiled = dict(loops.tiles)
+    nest = " > ".join(f"{loop_name(loop)} (by {tiled[loop[0]]})" if loop[1] == "tile" else loop[0] for loop in loops.nest)
+    lanes = f", {loops.parallel[1]} lanes over {loops.parallel[0]}" if loops.parallel else ""
+    return (nest or "none (scalar)") + lanes
+
+
+def _layout(layout: Layout) -> str:
+    modes = ",".join(map(str, layout.modes))
+    tiles = "x".join(str(t) if t else "all" for t in layout.tiles)
+    return f"{Format(layout.kinds)} (modes {modes}{f', tiles {tiles}' if layout.tile_modes else ''})"

@@ -1,0 +1,208 @@
+"""The functional oracle: evaluates programs on sparse tensors with numpy and scipy, one statement after the other.
+
+Which entries a result stores is decided by structure alone, as in a sparse dataflow machine: a contraction stores
+what at least one product of stored entries reaches (stored zeros count, cancellation keeps the entry), an addition
+the union of its operands, a map the pattern of its operand or, where f(0) != 0, every position. A scalar always
+stores its one value.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+import scipy.special
+
+from mapper.errors import InputError
+from mapper.notation import bind_extents
+from mapper.program import ZERO_PRESERVING, Program, Statement
+from mapper.tensor import Coords, SparseTensor, Values
+
+MAX_ENTRIES = 2**28
+"""Most entries that broadcasting or a map with f(0) != 0 may fill in."""
+
+_MAPS: dict[str, Callable[[Values], Any]] = {
+    "relu": lambda x: np.maximum(x, 0.0),
+    "tanh": np.tanh,
+    "abs": np.abs,
+    "neg": np.negative,
+    "sqrt": np.sqrt,
+    "square": np.square,
+    "gelu": lambda x: 0.5 * x * (1.0 + scipy.special.erf(x / math.sqrt(2.0))),
+    "exp": np.exp,
+    "sigmoid": scipy.special.expit,
+}
+
+
+def evaluate(program: Program, tensors: Mapping[str, SparseTensor]) -> dict[str, SparseTensor]:
+    """Every computed tensor by name. Raises InputError for missing tensors and extents that do not fit."""
+    bound = bind_extents(program, {name: tensor.shape for name, tensor in tensors.items()})
+    known = dict(tensors)
+    for statement, extents in zip(program.statements, bound, strict=True):
+        known[statement.target.tensor] = _STATEMENTS[statement.kind](statement, known, extents)
+    return {name: known[name] for name in program.producers}
+
+
+def effectual_multiplies(statement: Statement, tensors: Mapping[str, SparseTensor]) -> int:
+    """Multiplications of a contraction whose operands are all stored and non-zero; 0 for other statements.
+
+    ``tensors`` holds every operand. n operands take n - 1 multiplications for each full index tuple at which all
+    of them are non-zero, as if nothing were reduced in between.
+    """
+    if statement.kind != "contract" or len(statement.operands) == 1:
+        return 0
+    ones = []
+    for operand in statement.operands:
+        tensor = tensors[operand.tensor]
+        stored = tensor.values != 0
+        ones.append(_Entries(operand.indices, tensor.coords[:, stored], np.ones(int(stored.sum()))))
+    tuples = float(_product(ones, ()).values.sum())
+    if tuples >= 2**53:
+        raise InputError(f"{statement} has about {tuples:.3g} products, more than can be counted exactly")
+    return int(tuples) * (len(ones) - 1)
+
+
+@dataclass(frozen=True, slots=True)
+class _Entries:
+    """Unique stored entries, in any order: one row of ``coords`` per index."""
+
+    indices: tuple[str, ...]
+    coords: Coords
+    values: Values
+
+    def columns(self, indices: Sequence[str]) -> Coords:
+        """int64[len(indices), nnz]: coordinates of these indices."""
+        return self.coords[[self.indices.index(i) for i in indices]]
+
+
+def _contract(statement: Statement, known: Mapping[str, SparseTensor], extents: Mapping[str, int]) -> SparseTensor:
+    operands = [_Entries(o.indices, known[o.tensor].coords, known[o.tensor].values) for o in statement.operands]
+    with np.errstate(invalid="ignore", over="ignore"):
+        return _tensor(statement, _product(operands, statement.target.indices), extents)
+
+
+def _add(statement: Statement, known: Mapping[str, SparseTensor], extents: Mapping[str, int]) -> SparseTensor:
+    indices = statement.target.indices
+    parts = []
+    for sign, operand in zip(statement.signs, statement.operands, strict=True):
+        tensor = known[operand.tensor]
+        missing = [i for i in indices if i not in operand.indices]
+        grid = [extents[i] for i in missing]
+        copies = math.prod(grid)
+        _check_size(statement, tensor.nnz * copies)
+        every = np.tile(np.indices(grid, dtype=np.int64).reshape(len(grid), copies), tensor.nnz)
+        coords = np.concatenate([np.repeat(tensor.coords, copies, axis=1), every])
+        entries = _Entries((*operand.indices, *missing), coords, np.repeat(sign * tensor.values, copies))
+        parts.append(_Entries(indices, entries.columns(indices), entries.values))
+    coords = np.concatenate([p.coords for p in parts], axis=1)
+    with np.errstate(invalid="ignore", over="ignore"):
+        return _tensor(statement, _Entries(indices, coords, np.concatenate([p.values for p in parts])), extents)
+
+
+def _map(statement: Statement, known: Mapping[str, SparseTensor], extents: Mapping[str, int]) -> SparseTensor:
+    operand = statement.operands[0]
+    tensor, indices = known[operand.tensor], statement.target.indices
+    entries = _Entries(operand.indices, tensor.coords, tensor.values)
+    if statement.function not in ZERO_PRESERVING:
+        shape = tuple(extents[i] for i in indices)
+        _check_size(statement, math.prod(shape))
+        dense = SparseTensor(shape, entries.columns(indices), entries.values).to_dense()
+        every = np.indices(shape, dtype=np.int64).reshape(len(shape), dense.size)
+        entries = _Entries(indices, every, dense.reshape(-1))
+    with np.errstate(invalid="ignore", over="ignore"):
+        scaled = statement.function == "scale"
+        values = entries.values * statement.factor if scaled else _MAPS[statement.function](entries.values)
+    return _tensor(statement, _Entries(entries.indices, entries.coords, values), extents)
+
+
+_STATEMENTS = {"contract": _contract, "add": _add, "map": _map}
+
+
+def _tensor(statement: Statement, entries: _Entries, extents: Mapping[str, int]) -> SparseTensor:
+    """The result of ``statement``; entries at one position are summed."""
+    indices = statement.target.indices
+    summed = SparseTensor.from_coo(tuple(extents[i] for i in indices), entries.columns(indices), entries.values)
+    return SparseTensor(summed.shape, summed.coords, summed.values)
+
+
+def _check_size(statement: Statement, entries: int) -> None:
+    if entries > MAX_ENTRIES:
+        raise InputError(f"{statement} would store {entries} entries, at most {MAX_ENTRIES} can be evaluated")
+
+
+def _product(operands: Sequence[_Entries], target: tuple[str, ...]) -> _Entries:
+    """Product of all operands, left to right, reduced to ``target`` as early as the later operands allow."""
+    result = operands[0]
+    for n, operand in enumerate(operands[1:], 1):
+        later = {*target, *(i for o in operands[n + 1 :] for i in o.indices)}
+        left = _reduce(result, {*operand.indices, *later})
+        result = _multiply(left, _reduce(operand, {*result.indices, *later}), later)
+    return _reduce(result, set(target))
+
+
+def _reduce(entries: _Entries, keep: set[str]) -> _Entries:
+    """Sum over every index outside ``keep``."""
+    kept = tuple(i for i in entries.indices if i in keep)
+    if len(kept) == len(entries.indices):
+        return entries
+    columns = entries.columns(kept)
+    rank, first = _rank(columns)
+    return _Entries(kept, columns[:, first], np.bincount(rank, entries.values, first.size).astype(np.float64))
+
+
+def _multiply(left: _Entries, right: _Entries, later: set[str]) -> _Entries:
+    """Product of two operands, summed over shared indices outside ``later``.
+
+    It is one matrix product: rows are what ``left`` keeps, columns what ``right`` alone has, and the inner side
+    ranks the shared indices, kept ones included, which makes the product block diagonal in those.
+    """
+    shared = [i for i in left.indices if i in right.indices]
+    rows = [i for i in left.indices if i in later]
+    columns = [i for i in right.indices if i not in shared]
+    row, row_first = _rank(left.columns(rows))
+    column, column_first = _rank(right.columns(columns))
+    inner, distinct = _rank(np.concatenate([left.columns(shared), right.columns(shared)], axis=1))
+    left_at, right_at = (row, inner[: row.size]), (inner[row.size :], column)
+    shapes = (row_first.size, distinct.size), (distinct.size, column_first.size)
+
+    def matrix(left_values: Values, right_values: Values) -> Any:
+        a = scipy.sparse.csr_array((left_values, left_at), shapes[0])
+        result = a @ scipy.sparse.csr_array((right_values, right_at), shapes[1])
+        result.sort_indices()
+        return result
+
+    stored, product = matrix(np.ones(row.size), np.ones(column.size)), matrix(left.values, right.values)
+    values = product.data
+    if product.nnz < stored.nnz:  # scipy drops sums that cancel
+        values = np.zeros(stored.nnz)
+        values[np.searchsorted(_flat(stored), _flat(product))] = product.data
+    at_row, at_column = row_first[_rows(stored)], column_first[stored.indices]
+    coords = np.concatenate([left.columns(rows)[:, at_row], right.columns(columns)[:, at_column]])
+    return _Entries((*rows, *columns), coords, values)
+
+
+def _rows(matrix: Any) -> Coords:
+    """Row of every stored entry of a CSR matrix."""
+    return np.repeat(np.arange(matrix.shape[0], dtype=np.int64), np.diff(matrix.indptr))
+
+
+def _flat(matrix: Any) -> Coords:
+    """Row-major position of every stored entry of a CSR matrix, ascending when its indices are sorted."""
+    return np.asarray(_rows(matrix) * matrix.shape[1] + matrix.indices)
+
+
+def _rank(columns: Coords) -> tuple[Coords, Coords]:
+    """Dense rank of every column of coordinates in lexicographic order, and a column that has each rank."""
+    key = np.zeros(columns.shape[1], dtype=np.int64)
+    for row in columns:
+        extents = [int(part.max(initial=0)) + 1 for part in (key, row)]
+        if math.prod(extents) > np.iinfo(np.int64).max:  # ranks are below the number of columns: they always fit
+            key, row = (np.unique(part, return_inverse=True)[1] for part in (key, row))
+            extents[1] = int(row.max()) + 1
+        key = key * extents[1] + row
+    _, first, rank = np.unique(key, return_index=True, return_inverse=True)
+    return rank, first

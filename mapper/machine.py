@@ -1,0 +1,104 @@
+"""Machines: what lowering, the cost model and the simulator need to know of the hardware.
+
+Presets are YAML files in ``mapper/machines``, every figure with its source. A preset is only a set of fields:
+no code looks at its name.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from mapper.canonical import content_hash
+from mapper.errors import InputError, nearest
+
+PRESETS = Path(__file__).parent / "machines"
+
+
+@dataclass(frozen=True, slots=True)
+class Energy:
+    """Energy per action in picojoules."""
+
+    dram_pj_per_byte: float
+    buffer_pj_per_byte: float
+    multiply_pj: float
+    add_pj: float
+    compare_pj: float
+    token_pj: float
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """A dataflow accelerator. ``None`` means unbounded (FIFO depth, buffers) or absent (DRAM: no memory time)."""
+
+    name: str
+    clock_ghz: float
+    fifo_depth: int | None
+    channel_latency_cycles: int
+    response_latency_cycles: int
+    prefetch_tiles: int
+    buffer_bytes: int | None
+    accumulator_bytes: int | None
+    drain_cycles_per_entry: int
+    value_bytes: int
+    coordinate_bytes: int
+    pointer_bytes: int
+    descriptor_bytes: int
+    dram_channels: int | None
+    dram_bytes_per_cycle: float
+    dram_burst_bytes: int
+    dram_latency_cycles: int
+    units: dict[str, int] | None
+    energy: Energy
+
+    @property
+    def key(self) -> str:
+        """Content hash."""
+        return content_hash(self)
+
+    @property
+    def bytes_per_cycle(self) -> float:
+        """Peak DRAM bandwidth; infinite without DRAM."""
+        return float("inf") if self.dram_channels is None else self.dram_channels * self.dram_bytes_per_cycle
+
+    def with_fields(self, **changes: Any) -> Machine:
+        """A copy with other numeric fields; unknown names and non-numeric values raise InputError."""
+        for name, value in changes.items():
+            _check_field(name, value)
+        return dataclasses.replace(self, **changes)
+
+
+def numeric_fields() -> tuple[str, ...]:
+    """Fields that a specification may override or turn into a knob."""
+    return tuple(f.name for f in dataclasses.fields(Machine) if f.name not in ("name", "units", "energy"))
+
+
+def preset_names() -> tuple[str, ...]:
+    """Names of the bundled machines."""
+    return tuple(sorted(p.stem for p in PRESETS.glob("*.yaml")))
+
+
+def load_machine(name: str) -> Machine:
+    """The bundled machine ``name``. Raises InputError with the valid names otherwise."""
+    if name not in preset_names():
+        raise InputError(f"unknown machine {name!r}.{nearest(name, preset_names())}")
+    fields = yaml.safe_load((PRESETS / f"{name}.yaml").read_text())
+    fields.pop("sources")
+    return Machine(name=name, energy=Energy(**fields.pop("energy")), **fields)
+
+
+def _check_field(name: str, value: Any) -> None:
+    if name not in numeric_fields():
+        raise InputError(f"unknown machine field {name!r}.{nearest(name, numeric_fields())}")
+    optional = name in ("fifo_depth", "buffer_bytes", "accumulator_bytes", "dram_channels")
+    if value is None and optional:
+        return
+    real = name in ("clock_ghz", "dram_bytes_per_cycle")
+    if isinstance(value, bool) or not isinstance(value, int | float if real else int):
+        raise InputError(f"machine field {name!r} must be {'a number' if real else 'an integer'}, got {value!r}")
+    if value < (0 if name in ("descriptor_bytes", "drain_cycles_per_entry", "dram_latency_cycles") else 1e-9):
+        raise InputError(f"machine field {name!r} must be positive, got {value!r}")

@@ -1,0 +1,80 @@
+"""Mapping: every choice made for one program on one machine, as a frozen value with a content hash."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping as MappingABC
+from dataclasses import dataclass
+from typing import Any
+
+from mapper.canonical import content_hash
+
+Loop = tuple[str, str]
+"""A loop over a split index: (index, "tile") over tile coordinates or (index, "inner") within a tile."""
+
+
+@dataclass(frozen=True, slots=True)
+class Loops:
+    """How one statement iterates.
+
+    ``order``: its indices, outer to inner. ``tiles``: (index, tile extent) of the tiled ones, sorted by index;
+    tile loops stand above all inner loops, in the same relative order. ``parallel``: (index, lanes) or None.
+    """
+
+    order: tuple[str, ...]
+    tiles: tuple[tuple[str, int], ...] = ()
+    parallel: tuple[str, int] | None = None
+
+    @property
+    def nest(self) -> tuple[Loop, ...]:
+        """All loops, outer to inner."""
+        tiled = dict(self.tiles)
+        return (*((i, "tile") for i in self.order if i in tiled), *((i, "inner") for i in self.order))
+
+    @property
+    def lanes(self) -> int:
+        """Number of parallel copies."""
+        return self.parallel[1] if self.parallel else 1
+
+
+@dataclass(frozen=True, slots=True)
+class Mapping:
+    """All choices for a program.
+
+    ``cuts``: per producer-consumer edge (order of ``Program.edges``), True where the tensor is materialised.
+    ``loops``: one per statement. ``formats``: (tensor, level kinds within a tile), sorted by tensor, for every
+    tensor that is stored. ``residency``: what a tile buffer does with tiles it held before: ``none`` fetches at
+    every visit, ``lru`` keeps the most recently used that fit. ``machine``: chosen values of machine knobs.
+    """
+
+    cuts: tuple[bool, ...]
+    loops: tuple[Loops, ...]
+    formats: tuple[tuple[str, tuple[str, ...]], ...]
+    residency: str = "none"
+    machine: tuple[tuple[str, int | float | None], ...] = ()
+
+    @property
+    def key(self) -> str:
+        """Content hash, the identity of the mapping."""
+        return content_hash(self)
+
+    def kinds(self, tensor: str) -> tuple[str, ...]:
+        """Level kinds of a stored tensor."""
+        return dict(self.formats)[tensor]
+
+    @classmethod
+    def from_json(cls, data: MappingABC[str, Any]) -> Mapping:
+        """Inverse of ``canonical.plain``."""
+        return cls(
+            cuts=tuple(bool(c) for c in data["cuts"]),
+            loops=tuple(
+                Loops(
+                    tuple(entry["order"]),
+                    tuple((i, int(t)) for i, t in entry["tiles"]),
+                    (entry["parallel"][0], int(entry["parallel"][1])) if entry["parallel"] else None,
+                )
+                for entry in data["loops"]
+            ),
+            formats=tuple((t, tuple(kinds)) for t, kinds in data["formats"]),
+            residency=data["residency"],
+            machine=tuple((name, value) for name, value in data["machine"]),
+        )

@@ -1,0 +1,306 @@
+"""Index notation and einsum strings, read into programs with errors that point at the column.
+
+One statement per line or ``;``, ``#`` starts a comment::
+
+    H(i,k) = A(i,j) * X(j,k)
+    Z(i,m) = relu(H(i,k) * W(k,m) + b(m))
+
+Operators are ``+``, ``-`` and ``*`` over accesses, scalars (no parentheses) and numbers that multiply, the unary
+maps of ``program.FUNCTIONS``, and ``sum(k, ...)`` where the implicit summation of TACO says something else.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from mapper.errors import InputError, NotationError, nearest
+from mapper.expression import At, Call, Line, Node, Product, Read, Reduction, Sum, normalise, reads, resembles
+from mapper.program import FUNCTIONS, Access, Program
+
+CALLABLE = FUNCTIONS - {"scale"}  # a factor is written as a number
+RESERVED = frozenset({"sum", "max", "min", "prod"})
+MAX_DEPTH = 100
+_TOKEN = re.compile(r"(?P<name>[^\W\d]\w*)|(?P<number>(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)|(?P<sign>[-+*/=(),;])|\S")
+
+
+@dataclass(frozen=True, slots=True)
+class _Token:
+    kind: str  # "name", "number", "end" of a statement, or the character itself
+    text: str
+    at: At
+
+
+def parse_program(text: str) -> Program:
+    """The program that index notation ``text`` says. Raises NotationError with line and column."""
+    lines = _Parser(text).lines()
+    if not lines:
+        raise NotationError("a program needs at least one statement, such as Z(i,j) = A(i,k) * B(k,j)", text, 1, 1)
+    return normalise(lines, text)
+
+
+def parse_einsum(text: str, names: Sequence[str], target: str = "Z") -> Program:
+    """One contraction in numpy's spelling, such as ``ik,kj->ij``; ``names`` are those of the operands.
+
+    Without ``->`` the result has the indices that occur once, in alphabetical order. Raises NotationError with
+    the column, InputError when names and operands differ in number.
+    """
+    left, arrow, right = text.partition("->")
+    for column, character in enumerate(left + " " * len(arrow) + right, 1):
+        if not (character.isalpha() or character in " \t" or (character == "," and column <= len(left))):
+            message = f"unexpected {character!r}; an einsum has single letters, ',' between operands and one '->'"
+            raise NotationError(message, text, 1, column)
+    operands, starts, start = [], [], 1
+    for term in left.split(","):
+        operands.append(_letters(term, start))
+        starts.append((1, start))
+        start += len(term) + 1
+    if len(names) != len(operands):
+        raise InputError(f"einsum {text!r} has {len(operands)} operands, got {len(names)} names: {', '.join(names)}")
+    result = _letters(right, len(left) + len(arrow) + 1)
+    if not arrow:
+        written = [index for letters in operands for index, _ in letters]
+        result = [(index, (1, 1)) for index in sorted(set(written)) if written.count(index) == 1]
+    factors = tuple(map(_read, names, starts, operands))
+    value = factors[0] if len(factors) == 1 else Product(factors, 1.0, (1, 1))
+    return normalise([Line(_read(target, (1, 1), result), value)], text)
+
+
+def locate(text: str, tensor: str) -> At:
+    """Line and column of the first use of ``tensor`` in index notation ``text``. Raises InputError if none."""
+    accesses = [read for line in _Parser(text).lines() for read in (line.target, *reads(line))]
+    for read in accesses:
+        if read.access.tensor == tensor:
+            return read.at
+    raise InputError(f"the program has no tensor {tensor!r}.{nearest(tensor, {r.access.tensor for r in accesses})}")
+
+
+def check_tensors(program: Program, text: str, names: Collection[str]) -> None:
+    """Raises NotationError at the first use of an input that is not among ``names``, the tensors with data."""
+    for tensor in program.inputs:
+        if tensor not in names:
+            raise NotationError(f"tensor {tensor!r} has no data.{nearest(tensor, names)}", text, *locate(text, tensor))
+
+
+def bind_extents(program: Program, shapes: Mapping[str, tuple[int, ...]]) -> tuple[dict[str, int], ...]:
+    """Extent of every index, per statement; ``shapes`` are those of the inputs.
+
+    Raises InputError where a shape is missing, has another number of modes, or two modes of one index differ.
+    """
+    known = dict(shapes)
+    bound = []
+    for statement in program.statements:
+        extents: dict[str, int] = {}
+        setter: dict[str, str] = {}
+        for operand in statement.operands:
+            if operand.tensor not in known:
+                raise InputError(f"tensor {operand.tensor!r} has no data.{nearest(operand.tensor, shapes)}")
+            shape = known[operand.tensor]
+            if len(shape) != len(operand.indices):
+                raise InputError(f"{operand} needs a tensor of {len(operand.indices)} modes, got shape {shape}")
+            for mode, (index, extent) in enumerate(zip(operand.indices, shape, strict=True)):
+                here = f"mode {mode} of {operand.tensor!r}"
+                setter.setdefault(index, here)
+                if extents.setdefault(index, extent) != extent:
+                    message = f"index {index!r} has extent {extents[index]} by {setter[index]}, but {here} has {extent}"
+                    raise InputError(f"{message} (in {statement}); the data or the indices must change")
+        known[statement.target.tensor] = tuple(extents[index] for index in statement.target.indices)
+        bound.append(extents)
+    return tuple(bound)
+
+
+def _letters(term: str, start: int) -> list[tuple[str, At]]:
+    return [(letter, (1, column)) for column, letter in enumerate(term, start) if letter.isalpha()]
+
+
+def _read(tensor: str, at: At, indices: Sequence[tuple[str, At]]) -> Read:
+    return Read(Access(tensor, tuple(index for index, _ in indices)), at, tuple(where for _, where in indices))
+
+
+def _tokens(text: str) -> Iterator[_Token]:
+    """Tokens of ``text``; an ``end`` follows each statement, placed right behind its last token."""
+    for number, line in enumerate(text.splitlines(), 1):
+        end = 1
+        for match in _TOKEN.finditer(line.partition("#")[0]):
+            kind, at = match.lastgroup, (number, match.start() + 1)
+            if kind is None:
+                message = f"unexpected character {match[0]!r}; expected a name, a number or one of = + - * ( ) , ; #"
+                raise NotationError(message, text, *at)
+            if kind == "sign":
+                kind = "end" if match[0] == ";" else match[0]
+            yield _Token(kind, match[0], at)
+            end = match.end() + 1
+        yield _Token("end", "end of the line", (number, end))
+
+
+class _Parser:
+    """Recursive descent; one method per rule of the grammar."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._tokens = list(_tokens(text))
+        self._position = 0
+        self._depth = 0
+
+    def lines(self) -> list[Line]:
+        """Every statement of the text."""
+        found = []
+        while self._position < len(self._tokens):
+            if not self._take("end"):
+                found.append(self._line())
+        return found
+
+    @property
+    def _next(self) -> _Token:
+        return self._tokens[self._position]
+
+    def _take(self, kind: str) -> _Token | None:
+        token = self._next
+        if token.kind != kind:
+            return None
+        self._position += 1
+        return token
+
+    def _fail(self, message: str, token: _Token | None = None) -> NotationError:
+        return NotationError(message, self._text, *(token or self._next).at)
+
+    def _line(self) -> Line:
+        name = self._take("name")
+        if name is None:
+            raise self._fail(f"a statement starts with the tensor it assigns, got {self._next.text!r}")
+        if name.text in CALLABLE | RESERVED:
+            raise self._fail(f"{name.text!r} is a function and cannot name a tensor", name)
+        target = self._access(name)
+        if not self._take("="):
+            raise self._fail(f"expected '=' after {target.access}, got {self._next.text!r}")
+        start = self._next
+        value = self._expression()
+        if not self._take("end"):
+            closing = self._next.kind == ")"
+            reason = "closes nothing" if closing else "cannot follow here; an operator is missing"
+            raise self._fail(f"{self._next.text!r} {reason}")
+        if isinstance(value, Product) and not value.factors:
+            raise self._fail("the right side must read a tensor; a number can only multiply", start)
+        return Line(target, value)
+
+    def _expression(self) -> Node:
+        negative = self._take("-") is not None
+        terms = [(-1 if negative else 1, self._next, self._term())]
+        while operator := self._take("+") or self._take("-"):
+            terms.append((1 if operator.kind == "+" else -1, self._next, self._term()))
+        if len(terms) == 1:
+            return _negated(terms[0][2]) if negative else terms[0][2]
+        for _, token, term in terms:
+            if isinstance(term, Product) and not term.factors:
+                raise self._fail("a number can only multiply; to add a constant, add a scalar tensor", token)
+        return Sum(tuple((sign, term) for sign, _, term in terms))
+
+    def _term(self) -> Node:
+        start = self._next
+        found = [self._factor()]
+        while self._take("*"):
+            found.append(self._factor())
+        if self._next.kind == "/":
+            raise self._fail("division is not supported yet; multiply by a number, as 0.5 * A(i,j)")
+        numbers = [f for f in found if isinstance(f, Product) and not f.factors]
+        factors = tuple(f for f in found if f not in numbers)
+        scale = math.prod(n.scale for n in numbers)
+        if not math.isfinite(scale):
+            raise self._fail("this number is too large for a float64", start)
+        return factors[0] if len(factors) == 1 and not numbers else Product(factors, float(scale), start.at)
+
+    def _factor(self) -> Node:
+        self._depth += 1
+        if self._depth > MAX_DEPTH:
+            raise self._fail(f"expressions may be nested {MAX_DEPTH} deep, not deeper")
+        node = self._operand()
+        self._depth -= 1
+        return node
+
+    def _operand(self) -> Node:
+        if self._take("-"):
+            return _negated(self._factor())
+        if number := self._take("number"):
+            return Product((), float(number.text), number.at)
+        if opened := self._take("("):
+            return self._closed(opened, self._expression())
+        if name := self._take("name"):
+            if name.text in CALLABLE:
+                return self._call(name)
+            return self._reserved(name) if name.text in RESERVED else self._access(name)
+        before = self._tokens[self._position - 1].text
+        raise self._fail(f"an operand is missing after {before!r}, got {self._next.text!r}")
+
+    def _closed(self, opened: _Token, node: Node) -> Node:
+        if self._take(")"):
+            return node
+        if self._next.kind == "end":
+            raise self._fail("this parenthesis is never closed", opened)
+        raise self._fail(f"expected an operator or ')', got {self._next.text!r}")
+
+    def _call(self, name: _Token) -> Node:
+        opened = self._take("(")
+        if opened is None:
+            raise self._fail(f"function {name.text!r} needs its argument in parentheses", name)
+        start = self._next
+        argument = self._closed(opened, self._expression())
+        if isinstance(argument, Product) and not argument.factors:
+            raise self._fail(f"{name.text!r} needs a tensor, not a number", start)
+        return Call(name.text, argument)
+
+    def _reserved(self, name: _Token) -> Node:
+        if name.text != "sum":
+            raise self._fail(f"reduction {name.text!r} is not supported yet; sum(index, expression) is", name)
+        opened = self._take("(")
+        indices: list[tuple[str, At]] = []
+        while opened and self._next.kind == "name" and self._tokens[self._position + 1].kind == ",":
+            indices.append((self._next.text, self._next.at))
+            self._position += 2
+        if opened is None or not indices:
+            raise self._fail("sum needs its indices first, as sum(k, A(i,k))", name)
+        argument = self._closed(opened, self._expression())
+        return Reduction(tuple(i for i, _ in indices), argument, tuple(at for _, at in indices))
+
+    def _access(self, name: _Token) -> Read:
+        opened = self._take("(")
+        indices: list[tuple[str, At]] = []
+        if opened is None or self._take(")"):
+            return _read(name.text, name.at, indices)
+        while True:
+            index = self._take("name")
+            if index is None or self._next.kind not in ",)":
+                raise self._bad_access(name, opened, index)
+            indices.append((index.text, index.at))
+            if self._take(")"):
+                return _read(name.text, name.at, indices)
+            self._position += 1
+
+    def _bad_access(self, name: _Token, opened: _Token, index: _Token | None) -> NotationError:
+        """Why what stands between the parentheses is no list of indices."""
+        inside = self._tokens[self._tokens.index(opened) + 1 :]
+        inside = inside[: next(n for n, token in enumerate(inside) if token.kind == "end")]
+        depth = 1
+        for n, token in enumerate(inside):
+            depth += {"(": 1, ")": -1}.get(token.kind, 0)
+            if depth == 0:
+                inside = inside[:n]
+                break
+        if depth:
+            return self._fail("this parenthesis is never closed", opened)
+        kinds = {token.kind for token in inside}
+        operators = kinds & {"+", "-", "*", "/"}
+        if "(" in kinds or (operators and resembles(name.text, CALLABLE)):
+            return self._fail(f"unknown function {name.text!r}.{nearest(name.text, CALLABLE | {'sum'})}", name)
+        if operators:
+            return self._fail(f"index arithmetic in {name.text!r} is not supported yet; an index is a name")
+        if index is not None:
+            return self._fail(f"expected ',' or ')' after index {index.text!r}, got {self._next.text!r}")
+        return self._fail(f"expected the name of an index in {name.text!r}, got {self._next.text!r}")
+
+
+def _negated(node: Node) -> Node:
+    if isinstance(node, Product) and (node.scale != 1.0 or not node.factors):
+        return Product(node.factors, -node.scale, node.at)
+    return Call("neg", node)

@@ -1,0 +1,158 @@
+"""Operands of a statement while it is lowered: what each yields when a loop scans it.
+
+An operand takes part in some loops of the nest. ``scan`` gives its coordinates and payload at a loop, ``accept``
+takes back the payload that survived the join; in other loops its reference is repeated by the caller.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import numpy as np
+
+from mapper.graph_builder import GraphBuilder, Stream
+from mapper.machine import Machine
+from mapper.mapping import Loop
+from mapper.storage import Storage
+
+
+class Operand(Protocol):
+    """What lowering needs of an operand."""
+
+    loops: tuple[Loop, ...]
+    ref: Stream
+
+    def scan(self, build: GraphBuilder, loop: Loop, joined: bool) -> tuple[Stream, Stream]:
+        """(coordinates, payload) at ``loop``; ``joined``: other operands meet it there."""
+
+    def accept(self, build: GraphBuilder, loop: Loop, payload: Stream, joined: bool) -> None:
+        """Takes the payload that came out of the join."""
+
+    def needed_after(self, loop: Loop, nest: tuple[Loop, ...]) -> bool:
+        """Whether its reference must be repeated over ``loop``."""
+
+
+class StoredOperand:
+    """A tensor read from memory: root, scanners over its levels, a tile load below its last tile level."""
+
+    def __init__(
+        self, build: GraphBuilder, machine: Machine, name: str, tensor: str, loops: tuple[Loop, ...],
+        storage: Storage | None, residency: str, lane: tuple[Loop, int, int] | None,
+    ) -> None:  # fmt: skip
+        self.name, self.tensor, self.loops = name, tensor, loops
+        self._storage, self._residency, self._lane, self._machine = storage, residency, lane, machine
+        (self.ref,) = build.add("root", f"root {name}")
+        if not any(part == "tile" for _, part in loops):
+            self._load(build)
+
+    def scan(self, build: GraphBuilder, loop: Loop, joined: bool) -> tuple[Stream, Stream]:
+        arrays: dict[str, Any] = {}
+        if self._storage is not None:
+            level = self._storage.levels[self.loops.index(loop)]
+            arrays = {"pos": level.pos} if level.crd is None else {"pos": level.pos, "crd": level.crd}
+        crd, ref = build.add("scan", f"scan {self.name}.{loop_name(loop)}", [self.ref], 2, lane_limits(self._lane, loop), arrays)
+        return crd, ref
+
+    def accept(self, build: GraphBuilder, loop: Loop, payload: Stream, joined: bool) -> None:
+        self.ref = payload
+        if loop[1] == "tile" and not any(part == "tile" for _, part in self.loops[self.loops.index(loop) + 1 :]):
+            self._load(build)
+
+    def needed_after(self, loop: Loop, nest: tuple[Loop, ...]) -> bool:
+        return True
+
+    def value(self, build: GraphBuilder) -> Stream:
+        """Stream of the values at the references reached."""
+        arrays = {} if self._storage is None else {"values": self._storage.values}
+        return build.add("array", f"array {self.name}", [self.ref], 1, {}, arrays)[0]
+
+    def _load(self, build: GraphBuilder) -> None:
+        if self._machine.dram_channels is None:
+            return
+        arrays: dict[str, Any] = {}
+        if self._storage is not None:
+            arrays = {
+                "value_bytes": self._storage.tile_value_bytes,
+                "metadata_bytes": self._storage.tile_metadata_bytes,
+                "address": self._storage.tile_address,
+            }
+        params = {
+            "tensor": build.account(self.tensor),
+            "residency": self._residency,
+            "capacity_bytes": self._machine.buffer_bytes or 0,
+        }
+        (self.ref,) = build.add("tile_load", f"load {self.name}", [self.ref], 1, params, arrays)
+
+
+class StreamOperand:
+    """A fused tensor: coordinate streams of its producer, one per level, and its values.
+
+    While no join has dropped or added coordinates it is passed on untouched; from then on each deeper level
+    selects the fibers that survived (``stream_scan``).
+    """
+
+    def __init__(self, name: str, loops: tuple[Loop, ...], crds: tuple[Stream, ...], val: Stream) -> None:
+        self.name, self.loops, self._crds, self._val = name, loops, crds, val
+        self.ref = val
+        self._filtered = False
+
+    def scan(self, build: GraphBuilder, loop: Loop, joined: bool) -> tuple[Stream, Stream]:
+        depth = self.loops.index(loop)
+        last = depth == len(self.loops) - 1
+        raw = self._crds[depth]
+        if self._filtered:
+            reads = [self.ref, raw, self._val if last else None, self._crds[depth - 1]]
+            crd, ref = build.add("stream_scan", f"select {self.name}.{loop_name(loop)}", reads, 2)
+            return crd, ref
+        if last:
+            return raw, self._val
+        if joined:
+            return raw, build.add("number", f"number {self.name}.{loop_name(loop)}", [raw])[0]
+        return raw, raw
+
+    def accept(self, build: GraphBuilder, loop: Loop, payload: Stream, joined: bool) -> None:
+        self._filtered = self._filtered or joined
+        self.ref = payload
+
+    def needed_after(self, loop: Loop, nest: tuple[Loop, ...]) -> bool:
+        return True
+
+    def value(self, build: GraphBuilder) -> Stream:
+        """The values that arrived, repeated over the loops below."""
+        return self.ref
+
+
+class Universe:
+    """All coordinates of one index: makes a sum or a dense map iterate over the full extent."""
+
+    def __init__(
+        self, build: GraphBuilder, index: str, loops: tuple[Loop, ...], extent: int, tile: int,
+        lane: tuple[Loop, int, int] | None,
+    ) -> None:  # fmt: skip
+        self.loops, self._index, self._lane = loops, index, lane
+        tiles = -(-extent // tile) if tile else 1
+        inner = np.minimum(tile, extent - np.arange(tiles) * tile) if tile else np.array([extent])
+        outer = {"tile": np.array([0, tiles], np.int64)} if tile else {}
+        self._pos = {**outer, "inner": np.concatenate([[0], np.cumsum(inner)]).astype(np.int64)}
+        (self.ref,) = build.add("root", f"root all {index}")
+
+    def scan(self, build: GraphBuilder, loop: Loop, joined: bool) -> tuple[Stream, Stream]:
+        name, limits = f"scan all {loop_name(loop)}", lane_limits(self._lane, loop)
+        crd, ref = build.add("scan", name, [self.ref], 2, limits, {"pos": self._pos[loop[1]]})
+        return crd, ref
+
+    def accept(self, build: GraphBuilder, loop: Loop, payload: Stream, joined: bool) -> None:
+        self.ref = payload
+
+    def needed_after(self, loop: Loop, nest: tuple[Loop, ...]) -> bool:
+        return any(later in self.loops for later in nest[nest.index(loop) + 1 :])
+
+
+def loop_name(loop: Loop) -> str:
+    """``i`` for an inner loop, ``i.tile`` for a tile loop."""
+    return loop[0] if loop[1] == "inner" else f"{loop[0]}.tile"
+
+
+def lane_limits(lane: tuple[Loop, int, int] | None, loop: Loop) -> dict[str, int]:
+    """Coordinate range of a lane, for the scanners of its loop."""
+    return {"lo": lane[1], "hi": lane[2]} if lane is not None and lane[0] == loop else {}

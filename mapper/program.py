@@ -1,0 +1,119 @@
+"""Programs: statements over named tensors, each a contraction, an addition or a unary map.
+
+Index notation is brought to this normal form by ``notation.parse_program``: every operator of a larger
+expression becomes a statement of its own, so that each producer-consumer edge can be cut or fused.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+ZERO_PRESERVING = frozenset({"relu", "tanh", "abs", "neg", "sqrt", "square", "gelu", "scale"})
+"""Maps with f(0) = 0: they touch stored entries alone."""
+
+FUNCTIONS = frozenset({*ZERO_PRESERVING, "exp", "sigmoid"})
+"""Every unary map; those outside ZERO_PRESERVING make their result dense."""
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """A tensor with one index name per mode, as ``A(i,k)``."""
+
+    tensor: str
+    indices: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return f"{self.tensor}({','.join(self.indices)})"
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """One operation. ``kind`` says which fields count:
+
+    * ``contract``: target = sum over ``reduced`` of the product of all operands;
+    * ``add``: target = sum of sign * operand, an operand that lacks an index is broadcast over it;
+    * ``map``: target = function(operand), for ``scale`` times ``factor``.
+    """
+
+    target: Access
+    kind: str
+    operands: tuple[Access, ...]
+    signs: tuple[int, ...] = ()
+    function: str = ""
+    factor: float = 1.0
+
+    @property
+    def indices(self) -> tuple[str, ...]:
+        """Every loop index: those of the target first, then reduced ones in order of appearance."""
+        used = (*self.target.indices, *(i for operand in self.operands for i in operand.indices))
+        return tuple(dict.fromkeys(used))
+
+    @property
+    def reduced(self) -> tuple[str, ...]:
+        """Indices summed over: those that the target lacks."""
+        return tuple(i for i in self.indices if i not in self.target.indices)
+
+    def __str__(self) -> str:
+        match self.kind:
+            case "contract":
+                right = " * ".join(map(str, self.operands))
+            case "add":
+                terms = [("+ " if s > 0 else "- ") + str(a) for s, a in zip(self.signs, self.operands, strict=True)]
+                right = " ".join(terms).removeprefix("+ ")
+            case _:
+                call = f"{self.operands[0]}"
+                right = f"{self.factor!r} * {call}" if self.function == "scale" else f"{self.function}({call})"
+        return f"{self.target} = {right}"
+
+
+@dataclass(frozen=True, slots=True)
+class Edge:
+    """A tensor made by statement ``producer`` and read as operand ``operand`` of statement ``consumer``."""
+
+    tensor: str
+    producer: int
+    consumer: int
+    operand: int
+
+    @property
+    def name(self) -> str:
+        """Stable label for knobs and tables, as ``T>S2.0``."""
+        return f"{self.tensor}>S{self.consumer}.{self.operand}"
+
+
+@dataclass(frozen=True)
+class Program:
+    """Statements in an order that respects their dependences (each tensor is assigned once)."""
+
+    statements: tuple[Statement, ...]
+
+    @cached_property
+    def producers(self) -> dict[str, int]:
+        """Statement number that makes each computed tensor."""
+        return {s.target.tensor: n for n, s in enumerate(self.statements)}
+
+    @cached_property
+    def inputs(self) -> tuple[str, ...]:
+        """Tensors read but never assigned, in order of first use."""
+        used = (a.tensor for s in self.statements for a in s.operands)
+        return tuple(dict.fromkeys(t for t in used if t not in self.producers))
+
+    @cached_property
+    def edges(self) -> tuple[Edge, ...]:
+        """Producer-consumer pairs, by consumer and operand position."""
+        return tuple(
+            Edge(a.tensor, self.producers[a.tensor], c, n)
+            for c, s in enumerate(self.statements)
+            for n, a in enumerate(s.operands)
+            if a.tensor in self.producers
+        )
+
+    @cached_property
+    def outputs(self) -> tuple[str, ...]:
+        """Tensors assigned but never read: the results."""
+        read = {e.tensor for e in self.edges}
+        return tuple(s.target.tensor for s in self.statements if s.target.tensor not in read)
+
+    def __str__(self) -> str:
+        return "\n".join(map(str, self.statements))

@@ -1,0 +1,58 @@
+"""Workload: a program bound to real tensors, with the extents of all indices and every computed tensor."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from mapper.canonical import content_hash
+from mapper.errors import InputError, nearest
+from mapper.interpreter import effectual_multiplies, evaluate
+from mapper.notation import bind_extents
+from mapper.program import Access, Program
+from mapper.tensor import SparseTensor
+
+
+@dataclass(frozen=True, eq=False)
+class Workload:
+    """``tensors`` holds data for every input of ``program``, no more and no less."""
+
+    program: Program
+    tensors: dict[str, SparseTensor]
+
+    def __post_init__(self) -> None:
+        for name in self.program.inputs:
+            if name not in self.tensors:
+                raise InputError(f"tensor {name!r} of the program has no data.{nearest(name, self.tensors)}")
+        for name in self.tensors:
+            if name not in self.program.inputs:
+                raise InputError(f"tensor {name!r} is not an input of the program.{nearest(name, self.program.inputs)}")
+
+    @cached_property
+    def key(self) -> str:
+        """Content hash of program and data."""
+        return content_hash([self.program.statements, {n: t.key for n, t in self.tensors.items()}])
+
+    @cached_property
+    def extents(self) -> tuple[dict[str, int], ...]:
+        """Extent of every index, per statement."""
+        return bind_extents(self.program, {n: t.shape for n, t in self.tensors.items()})
+
+    @cached_property
+    def computed(self) -> dict[str, SparseTensor]:
+        """Every assigned tensor as the oracle evaluates it; its pattern is that of a sparse machine."""
+        return evaluate(self.program, self.tensors)
+
+    @cached_property
+    def effectual_multiplies(self) -> int:
+        """Multiplications of the whole program whose operands are both stored and non-zero."""
+        known = {**self.tensors, **self.computed}
+        return sum(effectual_multiplies(s, known) for s in self.program.statements)
+
+    def tensor(self, name: str) -> SparseTensor:
+        """Data of an input or a computed tensor."""
+        return self.tensors[name] if name in self.tensors else self.computed[name]
+
+    def shape(self, access: Access, statement: int) -> tuple[int, ...]:
+        """Extents of an access of a statement."""
+        return tuple(self.extents[statement][i] for i in access.indices)

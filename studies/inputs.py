@@ -1,0 +1,63 @@
+"""The data of a study: tensors read from files, generated, or handed over in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from mapper.datasets import find_data, load_tensor
+from mapper.errors import InputError
+from mapper.matrix_market import read_matrix_market
+from mapper.synthetic import generate
+from mapper.tensor import SparseTensor
+from mapper.workload import Workload
+from studies.document import Place
+from studies.records import DatasetRecord
+from studies.spec import StudySpec, TensorSource
+
+
+def load_workload(spec: StudySpec, in_memory: Mapping[str, Any] | None = None) -> Workload:
+    """Program and data of a study. ``in_memory`` holds the tensors that the specification does not describe.
+
+    Raises InputError, placed in the specification, for data that cannot be read or do not fit the program.
+    """
+    given = in_memory or {}
+    tensors = {s.name: _load(spec, s, given.get(s.name)) for s in spec.sources}
+    workload = Workload(spec.program, tensors)
+    try:
+        _ = workload.extents  # binds every index, which checks the shapes against each other
+    except InputError as error:
+        raise spec.document.error(("program",), str(error)) from error
+    return workload
+
+
+def dataset_records(spec: StudySpec, workload: Workload) -> tuple[DatasetRecord, ...]:
+    """What the study keeps of its inputs."""
+    return tuple(
+        DatasetRecord(s.name, tensor.key, _origin(s), tensor.shape, tensor.nnz, tensor.notes)
+        for s in spec.sources
+        for tensor in (workload.tensors[s.name],)
+    )
+
+
+def _load(spec: StudySpec, source: TensorSource, held: Any) -> SparseTensor:
+    place: Place = ("tensors", source.name, "file" if source.file else "random")
+    try:
+        if source.file is not None:
+            path = find_data(source.file, spec.folder)
+            return load_tensor(path) if source.duplicates == "sum" else read_matrix_market(path, duplicates="error")
+        if source.kind is not None:
+            return generate(source.kind, **dict(source.params))
+    except InputError as error:
+        raise spec.document.error(place, str(error)) from error
+    if held is None:
+        raise InputError(f"tensor {source.name!r} is to be handed over in memory, got none")
+    return SparseTensor.from_any(held)
+
+
+def _origin(source: TensorSource) -> str:
+    if source.file is not None:
+        return source.file
+    if source.kind is None:
+        return "memory"
+    return f"{source.kind}({', '.join(f'{k}={list(v) if isinstance(v, tuple) else v}' for k, v in source.params)})"

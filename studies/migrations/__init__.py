@@ -1,0 +1,1 @@
+"""Alembic environment and versions of the study database; ``store`` runs them."""

@@ -1,0 +1,212 @@
+"""StudySpec: what a study file says, checked against the program, with the identity that makes a study one.
+
+Every error names file, line and column, and the nearest valid name where a name is unknown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from inspect import signature
+from pathlib import Path
+from typing import Any
+
+from mapper.canonical import content_hash, plain
+from mapper.errors import InputError, NotationError, nearest
+from mapper.machine import Machine
+from mapper.notation import locate, parse_program
+from mapper.program import Program
+from mapper.space import SpaceLimits
+from mapper.synthetic import KINDS
+from studies.document import Document, Place, read_document
+from studies.schema import SpecModel, TensorModel, read_schema
+from studies.spec_space import program_modes, read_space
+
+OBJECTIVES = ("latency_cycles", "traffic_bytes", "energy_pj")
+SAMPLERS = ("tpe", "random")
+DUPLICATES = ("sum", "error")
+
+@dataclass(frozen=True, slots=True)
+class TensorSource:
+    """Where an input comes from: a ``file``, a seeded generator (``kind``, ``params``) or, with neither, memory."""
+
+    name: str
+    file: str | None = None
+    duplicates: str = "sum"
+    kind: str | None = None
+    params: tuple[tuple[str, Any], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class SearchSettings:
+    """``candidates`` are asked per simulated one; ``audit`` is the share of simulations given to candidates that
+    the model alone would have passed over. ``workers`` never changes a result."""
+
+    sampler: str
+    simulations: int
+    seed: int
+    batch: int
+    candidates: int
+    audit: float
+    workers: int
+
+
+@dataclass(frozen=True, slots=True)
+class SimulationLimits:
+    """Where one simulation stops; None: nowhere."""
+
+    cycles: int | None
+    tokens: int | None
+
+
+@dataclass(frozen=True)
+class StudySpec:
+    """A checked study. ``machine`` has every field that the user fixed; fields given as lists are in
+    ``space.machine``. ``budgets``: upper limits on objectives, sorted by name."""
+
+    name: str
+    program: Program
+    sources: tuple[TensorSource, ...]
+    machine: Machine
+    space: SpaceLimits
+    objectives: tuple[str, ...]
+    budgets: tuple[tuple[str, float], ...]
+    search: SearchSettings
+    limits: SimulationLimits
+    storage: str
+    report: Path | None
+    folder: Path
+    document: Document = field(compare=False, repr=False)
+
+    def identity(self, tensor_keys: Mapping[str, str] | None = None) -> dict[str, Any]:
+        """Everything that decides the rows of the study, as JSON types; ``tensor_keys`` are content hashes."""
+        search = plain(self.search)
+        del search["workers"]
+        return {
+            "program": str(self.program),
+            "data": dict(tensor_keys or {}),
+            "machine": {"fields": plain(self.machine)},
+            "space": {**plain(self.space), "formats": {t: [str(f) for f in fs] for t, fs in self.space.formats.items()}},
+            "objectives": list(self.objectives),
+            "constraints": dict(self.budgets),
+            "search": search,
+            "limits": plain(self.limits),
+        }
+
+    @property
+    def identity_hash(self) -> str:
+        """sha256 of the identity without data."""
+        return content_hash(self.identity())
+
+
+def load_spec(path: str | Path) -> StudySpec:
+    """The study that the YAML file ``path`` describes. Raises InputError with file, line and column."""
+    file = Path(path)
+    return read_spec(read_document(file), folder=file.resolve().parent, name=file.stem)
+
+
+def spec_from_values(values: Mapping[str, Any], *, folder: Path, name: str, in_memory: Collection[str] = ()) -> StudySpec:
+    """``load_spec`` for keys and values given in Python; ``in_memory`` names tensors that the caller holds."""
+    return read_spec(Document("study", dict(values)), folder=folder, name=name, in_memory=in_memory)
+
+
+def read_spec(document: Document, *, folder: Path, name: str, in_memory: Collection[str] = ()) -> StudySpec:
+    """The study of a document; relative paths resolve against ``folder``, ``name`` stands in for a missing one."""
+    model = read_schema(document)
+    program = _program(document, model.program)
+    sources = _sources(document, model, program, in_memory)
+    machine, space = read_space(document, model, program)
+    search = SearchSettings(**{f: getattr(model.search, f) for f in SearchSettings.__slots__})
+    document.known(("search", "sampler"), search.sampler, SAMPLERS)
+    return StudySpec(
+        name=model.name or name,
+        program=program,
+        sources=sources,
+        machine=machine,
+        space=space,
+        objectives=_objectives(document, model),
+        budgets=tuple(sorted(model.constraints.items())),
+        search=search,
+        limits=SimulationLimits(model.limits.cycles, model.limits.tokens),
+        storage=_storage(document, model.storage, folder),
+        report=folder / model.report if model.report else None,
+        folder=folder,
+        document=document,
+    )
+
+
+def _program(document: Document, text: str) -> Program:
+    try:
+        return parse_program(text)
+    except NotationError as error:
+        raise document.notation_error(("program",), error) from error
+
+
+def _sources(
+    document: Document, model: SpecModel, program: Program, in_memory: Collection[str]
+) -> tuple[TensorSource, ...]:
+    for tensor in in_memory:
+        document.known(("tensors", tensor), tensor, program.inputs, key=True)
+    for tensor, entry in model.tensors.items():
+        document.known(("tensors", tensor), tensor, (*program.inputs, *program.producers), key=True)
+        given = entry.file is not None or entry.random is not None
+        if tensor in program.producers and given:
+            raise document.error(
+                ("tensors", tensor), f"{tensor!r} is computed by the program: only its format may be given", key=True
+            )
+    sources = []
+    for tensor in program.inputs:
+        entry = model.tensors.get(tensor, TensorModel())
+        if (entry.file is None) == (entry.random is None) and not (tensor in in_memory and entry.file is None):
+            raise _without_data(document, model, tensor)
+        sources.append(_source(document, program, tensor, entry))
+    return tuple(sources)
+
+
+def _without_data(document: Document, model: SpecModel, tensor: str) -> InputError:
+    if tensor in model.tensors:
+        return document.error(("tensors", tensor), f"tensor {tensor!r} needs either a file or random", key=True)
+    text = f"tensor {tensor!r} has no data.{nearest(tensor, model.tensors)}"
+    return document.text_error(("program",), *locate(model.program, tensor), text)
+
+
+def _source(document: Document, program: Program, tensor: str, entry: TensorModel) -> TensorSource:
+    place: Place = ("tensors", tensor)
+    document.known((*place, "duplicates"), entry.duplicates, DUPLICATES)
+    if entry.random is None:
+        return TensorSource(tensor, entry.file, entry.duplicates)
+    params = {name: tuple(v) if isinstance(v, list) else v for name, v in entry.random.items()}
+    kind, shape = str(params.pop("kind", "uniform")), params.get("shape")
+    document.known((*place, "random", "kind"), kind, KINDS)
+    for name in params:
+        document.known((*place, "random", name), name, signature(KINDS[kind]).parameters, key=True)
+    ndim = program_modes(program, tensor)
+    whole = isinstance(shape, tuple) and all(type(n) is int and n >= 0 for n in shape)
+    if not isinstance(shape, tuple) or not whole or len(shape) != ndim:
+        text = f"shape of {tensor!r} must be a list of {ndim} extents, as the program uses it, got {entry.random.get('shape')}"
+        raise document.error((*place, "random", "shape"), text)
+    return TensorSource(tensor, kind=kind, params=tuple(sorted(params.items())))
+
+
+def _objectives(document: Document, model: SpecModel) -> tuple[str, ...]:
+    for n, name in enumerate(model.objectives):
+        document.known(("objectives", n), name, OBJECTIVES)
+        if name in model.objectives[:n]:
+            raise document.error(("objectives", n), f"objective {name!r} is given twice")
+    if not model.objectives:
+        raise document.error(("objectives",), f"at least one objective is needed, among {', '.join(OBJECTIVES)}")
+    for name in model.constraints:
+        document.known(("constraints", name), name, OBJECTIVES, key=True)
+    return tuple(model.objectives)
+
+
+def _storage(document: Document, url: str, folder: Path) -> str:
+    """The URL with a relative SQLite path made absolute."""
+    scheme, _, rest = url.partition("://")
+    if scheme not in ("sqlite", "postgresql", "postgresql+psycopg") or not rest:
+        text = f"storage must be a URL such as sqlite:///studies.db or postgresql://host/name, got {url!r}"
+        raise document.error(("storage",), text)
+    path = rest.removeprefix("/")
+    if scheme == "sqlite" and path and path != ":memory:":
+        return f"sqlite:///{(folder / path).as_posix()}"
+    return url

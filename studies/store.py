@@ -1,0 +1,280 @@
+"""StudyStore: the one owner of the study database. A batch is written whole or not at all, in order."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from datetime import UTC, datetime
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.dialects import postgresql, sqlite
+
+from mapper.canonical import content_hash
+from mapper.errors import StudyError, nearest
+from studies import tables as t
+from studies.database import Database
+from studies.identity import identity_diff
+from studies.records import BASELINE, DatasetRecord, StudyContents, StudyHandle, TrialRecord, VerdictRecord
+
+
+class StudyStore:
+    """Studies and their trials in the database at ``url`` (SQLite or PostgreSQL), created or upgraded as needed.
+
+    With ``create=False`` a SQLite file must exist. Every method raises StudyError when the database fails.
+    """
+
+    def __init__(self, url: str, *, create: bool = True) -> None:
+        self._database = Database(url, create=create)
+
+    @property
+    def name(self) -> str:
+        """The URL without password."""
+        return self._database.name
+
+    def close(self) -> None:
+        """Returns all connections."""
+        self._database.close()
+
+    def open(
+        self,
+        identity: Mapping[str, Any],
+        name: str,
+        *,
+        datasets: Sequence[DatasetRecord] = (),
+        restart: bool = False,
+        fork: bool = False,
+    ) -> StudyHandle:
+        """The study ``name`` with this identity: resumed if it (or a fork of it) exists, else created.
+
+        A study of that name with another identity is refused with the differences, unless ``restart`` deletes it
+        or ``fork`` leaves it and starts another under the first free name ``NAME-2``, ``NAME-3``, ...
+        """
+        if restart and fork:
+            raise StudyError("--restart and --fork exclude each other: the first deletes the old study, the second keeps it")
+        digest = content_hash(identity)
+        with self._database.write() as connection:
+            known = [h for h in _handles(connection, sa.or_(t.studies.c.origin == name, t.studies.c.name == name))]
+            same = next((h for h in known if h.identity_hash == digest), None)
+            if same and not restart:
+                return same
+            if known and not (restart or fork):
+                raise _changed(name, known[-1], identity)
+            replaced = (same or known[-1]) if known and restart else None
+            if replaced:
+                _delete(connection, replaced.id)
+            free = replaced.name if replaced else _free_name(connection, name)
+            return _create(connection, free, name, identity, digest, datasets)
+
+    def find(self, name: str) -> StudyHandle:
+        """The study called ``name``. Raises StudyError with the valid names otherwise."""
+        handles = {h.name: h for h in self.studies()}
+        if name not in handles:
+            raise StudyError(f"unknown study {name!r} in {self.name}.{nearest(name, handles)}")
+        return handles[name]
+
+    def load(self, name: str) -> StudyContents:
+        """The study called ``name`` with all its rows."""
+        handle = self.find(name)
+        trials, datasets = tuple(self.trials(handle.id)), tuple(self.datasets(handle.id))
+        return StudyContents(handle, datasets, self.baseline(handle.id), trials)
+
+    def studies(self) -> list[StudyHandle]:
+        """All studies, oldest first."""
+        with self._database.read() as connection:
+            return _handles(connection)
+
+    def counts(self, study_id: int) -> dict[str, int]:
+        """Trials per state, baseline apart."""
+        state, c = t.trials.c.state, t.trials.c
+        query = sa.select(state, sa.func.count()).where(c.study_id == study_id, c.number >= 0).group_by(state)
+        with self._database.read() as connection:
+            return {name: int(count) for name, count in connection.execute(query.order_by(state))}
+
+    def datasets(self, study_id: int) -> list[DatasetRecord]:
+        """Inputs of a study, in the order of their names."""
+        query = sa.select(t.datasets).where(t.datasets.c.study_id == study_id).order_by(t.datasets.c.tensor)
+        with self._database.read() as connection:
+            return [
+                DatasetRecord(r.tensor, r.key, r.source, tuple(r.shape), r.nnz, tuple(r.notes))
+                for r in connection.execute(query)
+            ]
+
+    def commit_batch(self, study_id: int, batch: int, trials: Sequence[TrialRecord]) -> None:
+        """Writes batch number ``batch`` (from 0) in one transaction.
+
+        Raises StudyError, and writes nothing, unless it is the next batch and its trials are the next numbers.
+        """
+        c = t.studies.c
+        advance = (
+            sa.update(t.studies)
+            .where(c.id == study_id, c.batches == batch)
+            .values(batches=batch + 1, finished=None, finished_at=None)
+        )
+        with self._database.write() as connection:
+            if connection.execute(advance).rowcount != 1:
+                there = connection.execute(sa.select(c.batches).where(c.id == study_id)).scalar()
+                got = "the study does not exist" if there is None else f"{there} batches are there"
+                raise StudyError(f"batch {batch} of study {study_id} cannot be written: {got}; is another process running it?")
+            first = connection.execute(
+                sa.select(sa.func.count()).where(t.trials.c.study_id == study_id, t.trials.c.number >= 0)
+            ).scalar_one()
+            for number, trial in enumerate(trials, first):
+                if (trial.number, trial.batch) != (number, batch):
+                    raise StudyError(f"trial {number} of batch {batch} is next, got {trial.number} of batch {trial.batch}")
+            _insert_trials(connection, study_id, trials)
+
+    def set_baseline(self, study_id: int, trial: TrialRecord) -> None:
+        """Stores the default mapping's record, numbered BASELINE, in place of an earlier one."""
+        if (trial.number, trial.batch) != (BASELINE, BASELINE):
+            raise StudyError(f"the baseline has number and batch {BASELINE}, got {trial.number} and {trial.batch}")
+        c = t.trials.c
+        with self._database.write() as connection:
+            connection.execute(sa.delete(t.trials).where(c.study_id == study_id, c.number == BASELINE))
+            _insert_trials(connection, study_id, [trial])
+
+    def baseline(self, study_id: int) -> TrialRecord | None:
+        """The default mapping's record."""
+        return next(iter(self._trials(study_id, t.trials.c.number == BASELINE)), None)
+
+    def trials(self, study_id: int) -> list[TrialRecord]:
+        """All trials by number, baseline apart."""
+        return self._trials(study_id, t.trials.c.number >= 0)
+
+    def finish(self, study_id: int, reason: str) -> None:
+        """Notes why the search ended; a further batch takes the note away."""
+        values = {"finished": reason, "finished_at": _now()}
+        with self._database.write() as connection:
+            connection.execute(sa.update(t.studies).where(t.studies.c.id == study_id).values(values))
+
+    def delete(self, study_id: int) -> None:
+        """Removes a study with everything that belongs to it alone."""
+        with self._database.write() as connection:
+            _delete(connection, study_id)
+
+    def _trials(self, study_id: int, which: sa.ColumnElement[bool]) -> list[TrialRecord]:
+        c, v = t.trials.c, t.verdicts.c
+        query = (
+            sa.select(t.trials, t.mappings.c.mapping, t.estimates.c.estimate, t.profiles.c.profile)
+            .outerjoin(t.mappings, t.mappings.c.key == c.mapping_key)
+            .outerjoin(t.estimates, _same_trial(t.estimates))
+            .outerjoin(t.profiles, _same_trial(t.profiles))
+            .where(c.study_id == study_id, which)
+            .order_by(c.number)
+        )
+        verdicts: dict[int, list[VerdictRecord]] = {}
+        with self._database.read() as connection:
+            for row in connection.execute(sa.select(t.verdicts).where(v.study_id == study_id).order_by(v.number, v.position)):
+                record = VerdictRecord(row.rule, row.measured, row.bound, row.unit, row.place)
+                verdicts.setdefault(row.number, []).append(record)
+            return [_trial(row, tuple(verdicts.get(row.number, ()))) for row in connection.execute(query)]
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="milliseconds")
+
+
+def _same_trial(table: sa.Table) -> sa.ColumnElement[bool]:
+    return sa.and_(table.c.study_id == t.trials.c.study_id, table.c.number == t.trials.c.number)
+
+
+def _handles(connection: sa.Connection, which: sa.ColumnElement[bool] | None = None) -> list[StudyHandle]:
+    query = sa.select(t.studies).order_by(t.studies.c.id)
+    rows = connection.execute(query if which is None else query.where(which))
+    return [
+        StudyHandle(r.id, r.name, r.identity, r.identity_hash, r.batches, r.finished, r.created_at) for r in rows
+    ]
+
+
+def _changed(name: str, old: StudyHandle, identity: Mapping[str, Any]) -> StudyError:
+    lines = "\n  ".join(identity_diff(old.identity, identity))
+    return StudyError(
+        f"study {old.name!r} exists with another specification (old -> new):\n  {lines}\n"
+        f"Use --restart to delete it and start anew, --fork to keep it and start another, or give the study a new name."
+    )
+
+
+def _free_name(connection: sa.Connection, name: str) -> str:
+    taken = set(connection.execute(sa.select(t.studies.c.name)).scalars())
+    return next(n for n in (name, *(f"{name}-{k}" for k in range(2, len(taken) + 3))) if n not in taken)
+
+
+def _create(
+    connection: sa.Connection,
+    name: str,
+    origin: str,
+    identity: Mapping[str, Any],
+    digest: str,
+    datasets: Sequence[DatasetRecord],
+) -> StudyHandle:
+    row = {"name": name, "origin": origin, "identity": dict(identity), "identity_hash": digest, "batches": 0}
+    fields = identity.get("machine", {}).get("fields")
+    if fields:
+        row["machine_key"] = content_hash(fields)
+        _insert_new(connection, t.machines, [{"key": row["machine_key"], "name": fields["name"], "fields": fields}])
+    inserted = connection.execute(sa.insert(t.studies).values(**row, created_at=_now()))
+    assert inserted.inserted_primary_key is not None
+    study_id = int(inserted.inserted_primary_key[0])
+    if datasets:
+        connection.execute(sa.insert(t.datasets), [{"study_id": study_id, **asdict(d)} for d in datasets])
+    return _handles(connection, t.studies.c.id == study_id)[0]
+
+
+def _delete(connection: sa.Connection, study_id: int) -> None:
+    connection.execute(sa.delete(t.studies).where(t.studies.c.id == study_id))
+    for table, user in ((t.mappings, t.trials.c.mapping_key), (t.machines, t.studies.c.machine_key)):
+        used = sa.select(user).where(user == table.c.key).exists()
+        connection.execute(sa.delete(table).where(~used))
+
+
+def _insert_new(connection: sa.Connection, table: sa.Table, rows: list[dict[str, Any]]) -> None:
+    """Inserts the rows whose key is not there yet."""
+    dialect = sqlite if connection.dialect.name == "sqlite" else postgresql
+    connection.execute(dialect.insert(table).on_conflict_do_nothing(), rows)
+
+
+def _insert_trials(connection: sa.Connection, study_id: int, trials: Sequence[TrialRecord]) -> None:
+    stamp = _now()
+    mappings = {r.mapping_key: {"key": r.mapping_key, "mapping": r.mapping} for r in trials if r.mapping_key}
+    if mappings:
+        _insert_new(connection, t.mappings, list(mappings.values()))
+    keys = {r.number: {"study_id": study_id, "number": r.number} for r in trials}
+    same = "batch state params distributions mapping_key failure duplicate_of model_version simulator_version seconds"
+    rows: dict[sa.Table, list[dict[str, Any]]] = {
+        t.trials: [
+            {**keys[r.number], **{f: getattr(r, f) for f in same.split()}, "objectives": r.values, "created_at": stamp}
+            for r in trials
+        ],
+        t.estimates: [{**keys[r.number], "estimate": r.estimate} for r in trials if r.estimate is not None],
+        t.profiles: [{**keys[r.number], "profile": r.profile} for r in trials if r.profile is not None],
+        t.verdicts: [
+            {**keys[r.number], "position": n, "rule": v.rule, "measured": v.measured, "bound": v.limit}
+            | {"unit": v.unit, "place": v.where}
+            for r in trials
+            for n, v in enumerate(r.verdicts)
+        ],
+    }
+    for table, values in rows.items():
+        if values:
+            connection.execute(sa.insert(table), values)
+
+
+def _trial(row: Any, verdicts: tuple[VerdictRecord, ...]) -> TrialRecord:
+    return TrialRecord(
+        number=row.number,
+        batch=row.batch,
+        state=row.state,
+        params=row.params,
+        distributions=row.distributions,
+        mapping=row.mapping,
+        mapping_key=row.mapping_key,
+        estimate=row.estimate,
+        verdicts=verdicts,
+        profile=row.profile,
+        values=row.objectives,
+        failure=row.failure,
+        duplicate_of=row.duplicate_of,
+        model_version=row.model_version,
+        simulator_version=row.simulator_version,
+        seconds=row.seconds,
+    )

@@ -1,0 +1,142 @@
+"""The mapping space: counted exactly, sampled uniformly, legal by construction, empty only with a reason."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.stats import chisquare
+
+from mapper.canonical import plain
+from mapper.errors import EmptySpace, IllegalMapping, InputError
+from mapper.formats import parse_format
+from mapper.machine import load_machine
+from mapper.mapping import Mapping
+from mapper.notation import parse_program
+from mapper.space import MappingSpace, SpaceLimits
+from mapper.synthetic import generate
+from mapper.workload import Workload
+
+RDA = load_machine("rda")
+
+
+def product(rows: int = 40, inner: int = 30, columns: int = 20) -> Workload:
+    a = generate("uniform", shape=(rows, inner), density=0.1, seed=1)
+    b = generate("uniform", shape=(inner, columns), density=0.1, seed=2)
+    return Workload(parse_program("Z(i,j) = A(i,k) * B(k,j)"), {"A": a, "B": b})
+
+
+def chain() -> Workload:
+    a, x = (generate("uniform", shape=(24, 24), density=0.2, seed=s) for s in (1, 2))
+    w = generate("uniform", shape=(24, 4), density=1.0, seed=3)
+    b = generate("uniform", shape=(4,), density=1.0, seed=4)
+    return Workload(parse_program("Z(i,m) = relu((A(i,j) * X(j,k)) * W(k,m) + b(m))"), {"A": a, "X": x, "W": w, "b": b})
+
+
+class Scripted:
+    """Answers every knob from a table, else takes the first choice."""
+
+    def __init__(self, answers: dict[str, Any]) -> None:
+        self.answers, self.asked = answers, list[str]()
+
+    def categorical(self, name: str, choices: Sequence[Any]) -> Any:
+        self.asked.append(name)
+        return self.answers.get(name, choices[0])
+
+    def integer(self, name: str, low: int, high: int) -> int:
+        self.asked.append(name)
+        return int(self.answers.get(name, high))
+
+
+def test_size_is_the_product_of_the_knobs() -> None:
+    limits = SpaceLimits(max_lanes=2, tiles={"i": (8, 16), "j": (0,), "k": (4,)}, residency=("none",))
+    # 6 orders x 2 tiles of i x (no lanes, 2 over i, 2 over j) x 2 formats for each of A, B, Z
+    assert MappingSpace(product(), RDA, limits).size() == 6 * 2 * 3 * 2**3
+
+
+def test_samples_are_legal_and_uniform() -> None:
+    limits = SpaceLimits(
+        max_lanes=1, tiles={"i": (8, 0), "j": (0,), "k": (0,)}, residency=("none",),
+        formats={t: (parse_format("csf", 2),) for t in "ABZ"},
+    )  # fmt: skip
+    space = MappingSpace(product(), RDA, limits)
+    rng = np.random.default_rng(0)
+    drawn = Counter(space.sample(rng).key for _ in range(1200))
+    assert len(drawn) == space.size() == 12
+    assert chisquare(list(drawn.values())).pvalue > 1e-3
+
+
+def test_fused_samples_are_legal() -> None:
+    space = MappingSpace(chain(), RDA)
+    rng = np.random.default_rng(1)
+    fused = [s for s in space.structures if not any(s.cuts)]
+    assert fused
+    for _ in range(50):
+        mapping = space.sample(rng, fused)
+        assert space.violations(mapping) == ()
+        assert mapping.cuts == (False, False, False)
+        assert Mapping.from_json(plain(mapping)) == mapping
+
+
+def test_choosing_asks_only_open_knobs() -> None:
+    space = MappingSpace(chain(), RDA)
+    chooser = Scripted({"cut.T1>S1.0": "fused", "order.S0+S1": "i,j,k | i,k,m"})
+    mapping = space.choose(chooser)
+    assert mapping.cuts == (False, True, True)
+    assert "format.T1" not in chooser.asked  # a stream has no stored format
+    assert "tile.S1.m" not in chooser.asked  # a reader of streams tiles only what its streams hold
+    assert "tile.S0.j" in chooser.asked
+
+
+def test_cuts_without_a_common_order_are_refused_with_the_rule() -> None:
+    a, b, c = (generate("uniform", shape=(8, 8), density=0.5, seed=s) for s in range(3))
+    program = parse_program("T(k,j) = B(k,l) * C(l,j)\nZ(i,j) = A(i,k) * T(k,j)\ny(k) = T(k,j)")
+    space = MappingSpace(Workload(program, {"A": a, "B": b, "C": c}), RDA)
+    names = [f"cut.{e.name}" for e in program.edges]
+    # T read by two fused statements: both regions join, and a cut between them is then impossible.
+    chooser = Scripted({names[0]: "fused", names[1]: "cut"})
+    assert space.choose(chooser).cuts == (False, True)
+    pinned = SpaceLimits(orders={"Z": (("i", "k", "j"),)}, fuse={"T": True})
+    with pytest.raises(EmptySpace, match="no-common-order"):
+        MappingSpace(space.workload, RDA, pinned).size()
+    with pytest.raises(IllegalMapping, match="no-common-order"):
+        MappingSpace(space.workload, RDA, pinned).choose(Scripted({}))
+
+
+def test_formats_with_a_mode_order_restrict_the_loop_orders() -> None:
+    limits = SpaceLimits(formats={"A": (parse_format("csr", 2),), "B": (parse_format("csr", 2),)})
+    orders = {s.orders[0] for s in MappingSpace(product(), RDA, limits).structures}
+    assert orders == {("i", "k", "j")}
+    both = SpaceLimits(formats={"A": (parse_format("csr", 2),), "B": (parse_format("csr", 2),)}, orders={"Z": (("j", "k", "i"),)})
+    with pytest.raises(EmptySpace, match="format-order at A"):
+        MappingSpace(product(), RDA, both).size()
+
+
+def test_units_bound_the_lanes() -> None:
+    poor = load_machine("rda")
+    few = type(poor)(**{f: getattr(poor, f) for f in poor.__slots__ if f != "units"}, units={**(poor.units or {}), "accumulate": 1})
+    limits = SpaceLimits(orders={"Z": (("i", "k", "j"),)})
+    space = MappingSpace(product(), few, limits)
+    mappings = [space.sample(np.random.default_rng(n)) for n in range(20)]
+    assert {m.loops[0].lanes for m in mappings} == {1}
+    none = type(poor)(**{f: getattr(poor, f) for f in poor.__slots__ if f != "units"}, units={})
+    with pytest.raises(EmptySpace, match="units"):
+        MappingSpace(product(), none, limits).sample(np.random.default_rng(0), tries=20)
+
+
+def test_unknown_names_are_refused_with_the_nearest() -> None:
+    with pytest.raises(InputError, match="Did you mean 'k'"):
+        MappingSpace(product(), RDA, SpaceLimits(tiles={"kk": (8,)}))
+    with pytest.raises(InputError, match="permutation of i, j, k"):
+        MappingSpace(product(), RDA, SpaceLimits(orders={"Z": (("i", "k"),)}))
+
+
+def test_the_default_is_gustavson_on_the_largest_square_tile() -> None:
+    default = MappingSpace(product(300, 300, 300), RDA).default()
+    # 128 x 128 values of 4 bytes fill the 64 KiB buffer exactly.
+    assert default.loops[0].order == ("i", "k", "j")
+    assert default.loops[0].tiles == (("i", 128), ("j", 128), ("k", 128))
+    assert dict(default.formats)["A"] == ("dense", "compressed")

@@ -1,0 +1,53 @@
+"""``sparseloom tune``: runs a specification, shows progress, prints the best mapping beside the default."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from tuner.problem import Problem
+
+
+def tune(
+    spec: Annotated[Path, typer.Argument(help="Study specification (YAML).", exists=True, dir_okay=False)],
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say how large the space and the work are.")] = False,
+    restart: Annotated[bool, typer.Option("--restart", help="Delete the stored study of this name and begin anew.")] = False,
+    fork: Annotated[bool, typer.Option("--fork", help="Keep the stored study and begin a new one beside it.")] = False,
+    workers: Annotated[int | None, typer.Option("--workers", min=1, help="Worker processes; never changes results.")] = None,
+    quiet: Annotated[bool, typer.Option("--quiet", help="No progress bar.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the outcome as JSON.")] = False,
+) -> None:
+    """Search for the best mappings of a study. A stored study of the same specification is resumed."""
+    from studies.spec import load_spec
+    from tuner.outcome import outcome, print_outcome
+    from tuner.problem import load_problem
+    from tuner.session import open_session, run_session
+
+    problem = load_problem(load_spec(spec))
+    if dry_run:
+        _dry_run(problem, as_json)
+        return
+    session = open_session(problem, restart=restart, fork=fork)
+    reason = run_session(session, workers or problem.spec.search.workers, show=not (quiet or as_json))
+    print_outcome(outcome(session), reason, as_json)
+
+
+def _dry_run(problem: Problem, as_json: bool) -> None:
+    from rich.console import Console
+
+    from tuner.forecast import forecast
+
+    found: dict[str, Any] = forecast(problem)
+    console = Console()
+    if as_json:
+        console.print_json(data=found)
+        return
+    console.print(str(problem.workload.program), markup=False)
+    console.print(f"mappings in the space: {found['mappings']:.3g} in {found['structures']} structures of cuts and loop orders")
+    console.print(f"legal among {found['sampled']} uniform samples: {found['legal']}, within capacity: {found['within_capacity']}")
+    console.print(f"tokens per simulation: median {found['tokens_median']:.3g}, 90 % below {found['tokens_p90']:.3g}")
+    console.print(f"engine speed here: {found['tokens_per_second']:.3g} tokens/s")
+    console.print(f"expected time: {found['minutes']:.1f} minutes for {found['simulations']} simulations on {found['workers']} workers")

@@ -1,0 +1,136 @@
+"""Evaluation: run the schedule of one mapping on the simulator, check its values, add up what it cost.
+
+A pure function of (workload, mapping, machine, limits), so that any worker gives the same record.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from hwsim import Limits, Profile, energy_pj, simulate
+from mapper.legality import region_name
+from mapper.lowering import collect_output, lower_conversion, lower_region
+from mapper.machine import Machine
+from mapper.mapping import Mapping
+from mapper.schedule import Conversion, Region, schedule
+from mapper.storage import Layout, Storage, store_tensor
+from mapper.tensor import SparseTensor
+from mapper.workload import Workload
+
+RELATIVE_TOLERANCE = 1e-9
+"""Sums may be taken in another order than the oracle's; both use float64."""
+
+CACHED_LAYOUTS = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluation:
+    """Outcome of one mapping: ``failure`` says what went wrong, None if every step ran and the values are right."""
+
+    failure: str | None
+    latency_cycles: int
+    traffic_bytes: int
+    energy_pj: float
+    summary: dict[str, Any]
+    outputs: dict[str, SparseTensor] = field(repr=False)
+
+
+class StorageCache:
+    """Stored forms of tensors, most recently used first; the same layout serves many mappings."""
+
+    def __init__(self) -> None:
+        self._stored: OrderedDict[tuple[Any, ...], Storage] = OrderedDict()
+
+    def get(self, tensor: SparseTensor, layout: Layout, machine: Machine) -> Storage:
+        """``store_tensor`` of the arguments, remembered."""
+        widths = (machine.value_bytes, machine.coordinate_bytes, machine.pointer_bytes, machine.descriptor_bytes)
+        key = (tensor.key, layout, widths, machine.dram_burst_bytes)
+        if key not in self._stored:
+            self._stored[key] = store_tensor(tensor, layout, machine)
+            if len(self._stored) > CACHED_LAYOUTS:
+                self._stored.popitem(last=False)
+        self._stored.move_to_end(key)
+        return self._stored[key]
+
+
+def evaluate(
+    workload: Workload, mapping: Mapping, machine: Machine, limits: Limits, cache: StorageCache | None = None
+) -> Evaluation:
+    """Simulates every step of a legal mapping on ``machine`` (its knobs already chosen). ``limits`` hold per step."""
+    cache = cache or StorageCache()
+    data = dict(workload.tensors)
+    profiles: list[tuple[str, Profile]] = []
+    failure = None
+    for step in schedule(workload.program, mapping).steps:
+        def storage_of(tensor: str, layout: Layout) -> Storage:
+            return cache.get(data[tensor], layout, machine)
+
+        if isinstance(step, Conversion):
+            name, graph = f"convert {step.tensor}", lower_conversion(step, machine, storage_of)
+        else:
+            name, graph = region_name(step), lower_region(workload, mapping, machine, step, storage_of)
+        profile = simulate(graph, limits)
+        profiles.append((name, profile))
+        if profile.status != "done":
+            failure = f"{name}: {profile.status}"
+            break
+        if isinstance(step, Region):
+            data |= _written(workload, mapping, step, profile)
+    made = {t: data[t] for t in workload.program.outputs if t in data}
+    failure = failure or _wrong_values(workload, made)
+    return _summed(failure, profiles, made, machine)
+
+
+def _written(workload: Workload, mapping: Mapping, region: Region, profile: Profile) -> dict[str, SparseTensor]:
+    written = {}
+    for tensor, _ in region.stored:
+        parts = [p for name, p in sorted(profile.outputs.items()) if name.split("@")[0] == f"store {tensor}"]
+        statement = workload.program.producers[tensor]
+        written[tensor] = collect_output(workload, mapping, statement, parts)
+    return written
+
+
+def _wrong_values(workload: Workload, made: dict[str, SparseTensor]) -> str | None:
+    """First difference between simulated outputs and the oracle's; entries stored on one side only count as zero."""
+    for name, got in made.items():
+        want = workload.computed[name]
+        both = SparseTensor.from_coo(
+            got.shape, np.concatenate([got.coords, want.coords], axis=1), np.concatenate([got.values, -want.values])
+        )
+        scale = 1.0 + float(np.abs(want.values).max(initial=0.0))
+        error = np.abs(both.values)
+        if not (error <= RELATIVE_TOLERANCE * scale).all():
+            worst = int(np.nanargmax(error))
+            at = tuple(both.coords[:, worst].tolist())
+            return f"wrong value: {name}{at} differs from the oracle by {error[worst]:g}"
+    return None
+
+
+def _summed(
+    failure: str | None, profiles: list[tuple[str, Profile]], made: dict[str, SparseTensor], machine: Machine
+) -> Evaluation:
+    latency = sum(p.cycles for _, p in profiles)
+    energy = sum(energy_pj(p, machine.energy) for _, p in profiles)
+    traffic = [row for _, p in profiles for row in p.to_json()["traffic"]]
+    total = sum(row["values_bytes"] + row["metadata_bytes"] for row in traffic)
+    deadlocks = [str(p.deadlock) for _, p in profiles if p.deadlock]
+    summary = {
+        "status": "done" if failure is None else failure,
+        "latency_cycles": latency,
+        "traffic_bytes": total,
+        "energy_pj": energy,
+        "tokens": sum(p.tokens for _, p in profiles),
+        "effectual_multiplies": sum(p.effectual_multiplies for _, p in profiles),
+        "output_nnz": {name: tensor.nnz for name, tensor in made.items()},
+        "traffic": traffic,
+        "steps": [
+            {"name": name, "cycles": p.cycles, "status": p.status, "contexts": p.to_json()["contexts"]}
+            for name, p in profiles
+        ],
+        "deadlock": deadlocks[0] if deadlocks else None,
+    }
+    return Evaluation(failure, latency, total, energy, summary, made)

@@ -1,0 +1,184 @@
+"""The search loop: ask, screen, simulate, tell, commit. One transaction per batch; whole batches or nothing."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterable
+from concurrent.futures import Executor
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from costmodel import MODEL_VERSION
+from hwsim import SIMULATOR_VERSION, Limits
+from mapper.canonical import plain
+from mapper.mapping import Mapping
+from studies.records import BASELINE, StudyHandle, TrialRecord, VerdictRecord
+from studies.store import StudyStore
+from tuner.problem import Problem
+from tuner.samplers import batch_seed
+from tuner.search import Proposal, Search
+from tuner.selection import confident_verdicts, select
+from tuner.work import Screening, Simulation, open_executor, screen_task, simulate_task
+
+IDLE_BATCHES = 5
+"""Batches in a row without a new mapping after which the space counts as exhausted."""
+
+Report = Callable[["Progress"], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """Where a running study stands."""
+
+    asked: int
+    screened: int
+    simulated: int
+    failed: int
+    budget: int
+
+
+def run_study(problem: Problem, store: StudyStore, study: StudyHandle, workers: int, report: Report) -> str:
+    """Runs or resumes a study to its end; returns why it ended. Rows depend on the specification alone."""
+    limits = Limits(max_cycles=problem.spec.limits.cycles, max_tokens=problem.spec.limits.tokens)
+    problem.workload.computed  # noqa: B018 - once here, so that every worker receives it
+    problem.space.structures  # noqa: B018 - an empty space is reported before any process starts
+    with open_executor(problem.space, limits, workers) as executor:
+        return _Loop(problem, store, study, executor, report).run()
+
+
+class _Loop:
+    def __init__(
+        self, problem: Problem, store: StudyStore, study: StudyHandle, executor: Executor, report: Report
+    ) -> None:
+        self._problem, self._store, self._study, self._executor, self._report = problem, store, study, executor, report
+        spec = problem.spec
+        self._search = Search(problem.space, spec.search.sampler, spec.search.seed, spec.objectives)
+        self._rows: list[TrialRecord] = []
+        self._first: dict[str, TrialRecord] = {}
+        self._idle = 0
+
+    def run(self) -> str:
+        rows = self._store.trials(self._study.id)
+        for batch in range(max((r.batch for r in rows), default=-1) + 1):
+            self._learn([r for r in rows if r.batch == batch])
+        if self._store.baseline(self._study.id) is None:
+            self._store.set_baseline(self._study.id, self._baseline())
+        batch = rows[-1].batch + 1 if rows else 0
+        while not (reason := self._finished()):
+            self._show()
+            made = self._batch(batch)
+            self._store.commit_batch(self._study.id, batch, made)
+            self._learn(made)
+            batch += 1
+        self._show()
+        self._store.finish(self._study.id, reason)
+        return reason
+
+    def _finished(self) -> str | None:
+        if self._simulations() >= self._problem.spec.search.simulations:
+            return "simulation budget used"
+        if self._idle >= IDLE_BATCHES:
+            return "space exhausted"
+        return None
+
+    def _simulations(self) -> int:
+        return sum(r.state in ("simulated", "failed") for r in self._rows)
+
+    def _learn(self, rows: list[TrialRecord]) -> None:
+        for row in rows:
+            self._rows.append(row)
+            self._search.tell(row)
+            if row.mapping_key and row.state != "duplicate":
+                self._first.setdefault(row.mapping_key, row)
+        self._idle = 0 if any(r.state not in ("duplicate", "rejected") for r in rows) else self._idle + 1
+
+    def _show(self) -> None:
+        states = [r.state for r in self._rows]
+        screened = sum(r.estimate is not None for r in self._rows)
+        budget = self._problem.spec.search.simulations
+        self._report(Progress(len(states), screened, self._simulations(), states.count("failed"), budget))
+
+    def _batch(self, batch: int) -> list[TrialRecord]:
+        search = self._problem.spec.search
+        proposals = self._search.ask(batch, search.batch * search.candidates)
+        drafts = [self._draft(len(self._rows) + n, batch, p) for n, p in enumerate(proposals)]
+        fresh: dict[str, int] = {}
+        for n, draft in enumerate(drafts):
+            if draft.mapping_key and draft.mapping_key not in self._first:
+                fresh.setdefault(draft.mapping_key, n)
+        new = sorted(fresh.values())
+        mappings = [p.mapping for p in (proposals[n] for n in new) if p.mapping is not None]
+        for n, screening in zip(new, self._executor.map(screen_task, mappings, chunksize=4), strict=True):
+            drafts[n] = self._screened(drafts[n], screening)
+        chosen = self._select(batch, drafts, new)
+        results = self._simulate([proposals[n].mapping for n in chosen])
+        for n, result in zip(chosen, results, strict=True):
+            drafts[n] = _simulated(drafts[n], result)
+        known = {**self._first, **{key: drafts[n] for key, n in fresh.items()}}
+        return [draft if n in set(new) else _repeated(draft, known) for n, draft in enumerate(drafts)]
+
+    def _draft(self, number: int, batch: int, proposal: Proposal) -> TrialRecord:
+        mapping = proposal.mapping
+        verdicts = tuple(VerdictRecord(v.rule, v.measured, v.limit, "", v.where) for v in proposal.violations)
+        return TrialRecord(
+            number, batch, "rejected" if mapping is None else "screened", proposal.params, proposal.distributions,
+            None if mapping is None else plain(mapping), None if mapping is None else mapping.key,
+            verdicts=verdicts, model_version=MODEL_VERSION, simulator_version=SIMULATOR_VERSION,
+        )  # fmt: skip
+
+    def _screened(self, draft: TrialRecord, screening: Screening) -> TrialRecord:
+        if screening.estimate is None:
+            return dataclasses.replace(draft, state="rejected", verdicts=screening.verdicts)
+        spec = self._problem.spec
+        verdicts = confident_verdicts(screening.estimate, spec.budgets, spec.limits.tokens)
+        return dataclasses.replace(draft, estimate=screening.estimate, verdicts=verdicts)
+
+    def _select(self, batch: int, drafts: list[TrialRecord], new: list[int]) -> list[int]:
+        """Numbers of the drafts to simulate; the others get the verdict that says why not."""
+        search, objectives = self._problem.spec.search, self._problem.spec.objectives
+        open_ = [n for n in new if drafts[n].estimate and not drafts[n].verdicts]
+        points = np.array([[drafts[n].estimate[o] for o in objectives] for n in open_])  # type: ignore[index]
+        count = min(search.batch, search.simulations - self._simulations())
+        seed = batch_seed(search.seed, batch, "selection")
+        chosen = [open_[n] for n in select(points, count, search.audit, seed, explore=batch == 0)] if open_ else []
+        for n in set(open_) - set(chosen):
+            verdict = VerdictRecord("ranked-below", f"{len(open_)} candidates", f"{count} simulated", "", "model")
+            drafts[n] = dataclasses.replace(drafts[n], verdicts=(verdict,))
+        return chosen
+
+    def _simulate(self, mappings: Iterable[Mapping | None]) -> list[Simulation]:
+        futures = [self._executor.submit(simulate_task, m) for m in mappings]
+        try:
+            return [f.result() for f in futures]
+        except BrokenProcessPool as error:
+            text = "a worker process died while simulating: most likely out of memory; rerun with fewer --workers"
+            raise RuntimeError(text) from error
+
+    def _baseline(self) -> TrialRecord:
+        mapping = self._problem.space.default()
+        screening = self._executor.submit(screen_task, mapping).result()
+        draft = TrialRecord(
+            BASELINE, BASELINE, "screened", {}, {}, plain(mapping), mapping.key, screening.estimate,
+            screening.verdicts, model_version=MODEL_VERSION, simulator_version=SIMULATOR_VERSION,
+        )  # fmt: skip
+        return _simulated(draft, self._simulate([mapping])[0])
+
+
+def _simulated(draft: TrialRecord, result: Simulation) -> TrialRecord:
+    done = result.failure is None
+    return dataclasses.replace(
+        draft, state="simulated" if done else "failed", profile=result.summary, failure=result.failure,
+        values=result.values if done else None, seconds=result.seconds,
+    )  # fmt: skip
+
+
+def _repeated(draft: TrialRecord, known: dict[str, TrialRecord]) -> TrialRecord:
+    """A row for a mapping that was tried before: it repeats what is known and points to the first."""
+    if draft.mapping_key is None:
+        return draft
+    first = known[draft.mapping_key]
+    copied: dict[str, Any] = {f: getattr(first, f) for f in ("estimate", "verdicts", "values", "failure")}
+    return dataclasses.replace(draft, state="duplicate", duplicate_of=first.number, **copied)

@@ -1,0 +1,47 @@
+"""Samplers by name, and the chooser through which a trial makes a mapping."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from mapper.errors import InputError, nearest
+
+if TYPE_CHECKING:
+    import optuna
+
+SAMPLERS = ("tpe", "random")
+
+
+def make_sampler(name: str, seed: int) -> optuna.samplers.BaseSampler:
+    """A fresh Optuna sampler. Raises InputError for unknown names."""
+    import optuna
+
+    if name == "tpe":
+        return optuna.samplers.TPESampler(
+            seed=seed, multivariate=True, group=True, constant_liar=True, warn_independent_sampling=False
+        )
+    if name == "random":
+        return optuna.samplers.RandomSampler(seed=seed)
+    raise InputError(f"unknown sampler {name!r}.{nearest(name, SAMPLERS)}")
+
+
+def batch_seed(seed: int, batch: int, purpose: str = "sampler") -> int:
+    """Seed of one batch, independent of how earlier batches were run: a resumed study draws the same."""
+    return int.from_bytes(hashlib.sha256(f"{purpose}/{seed}/{batch}".encode()).digest()[:4], "big")
+
+
+class TrialChooser:
+    """Asks an Optuna trial for every knob."""
+
+    def __init__(self, trial: optuna.Trial) -> None:
+        self._trial = trial
+
+    def categorical(self, name: str, choices: Sequence[Any]) -> Any:
+        """A categorical parameter."""
+        return self._trial.suggest_categorical(name, choices)
+
+    def integer(self, name: str, low: int, high: int) -> int:
+        """An integer parameter; tile knobs are positions in a list of powers of two, so this is a log scale."""
+        return self._trial.suggest_int(name, low, high)

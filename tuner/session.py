@@ -1,0 +1,57 @@
+"""Session: a problem with its place in a database, run under a progress bar."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from studies.records import DatasetRecord, StudyHandle
+from studies.store import StudyStore
+from tuner.loop import Progress, run_study
+from tuner.problem import Problem
+
+
+@dataclass(frozen=True, eq=False)
+class Session:
+    """An opened study."""
+
+    problem: Problem
+    store: StudyStore
+    study: StudyHandle
+
+
+def open_session(problem: Problem, *, restart: bool = False, fork: bool = False) -> Session:
+    """Creates the study of ``problem`` or finds it for resumption (StudyError if its specification changed)."""
+    store = StudyStore(problem.spec.storage)
+    study = store.open(problem.identity, problem.spec.name, datasets=datasets(problem), restart=restart, fork=fork)
+    return Session(problem, store, study)
+
+
+def datasets(problem: Problem) -> tuple[DatasetRecord, ...]:
+    """One record per input tensor."""
+    records = []
+    for source in problem.spec.sources:
+        tensor = problem.workload.tensors[source.name]
+        origin = source.file or source.kind or "memory"
+        records.append(DatasetRecord(source.name, tensor.key, origin, tensor.shape, tensor.nnz, tensor.notes))
+    return tuple(records)
+
+
+def run_session(session: Session, workers: int, show: bool) -> str:
+    """Runs to the end of the budget; returns the reason for stopping."""
+    if not show:
+        return run_study(session.problem, session.store, session.study, workers, lambda progress: None)
+    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+    from rich.progress import Progress as Bar
+
+    columns = (
+        TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("ETA"),
+        TimeRemainingColumn(elapsed_when_finished=False),
+    )  # fmt: skip
+    with Bar(*columns) as bar:
+        task = bar.add_task("simulating", total=session.problem.spec.search.simulations)
+
+        def update(progress: Progress) -> None:
+            text = f"asked {progress.asked}, screened {progress.screened}, failed {progress.failed}, simulated"
+            bar.update(task, completed=progress.simulated, description=text)
+
+        return run_study(session.problem, session.store, session.study, workers, update)

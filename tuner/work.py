@@ -1,0 +1,107 @@
+"""What runs in workers: screening by legality, capacity and model, and simulation. Pure functions of their input.
+
+A worker gets the space once, when it starts; tasks carry mappings as values and bring back plain records.
+"""
+
+from __future__ import annotations
+
+import time
+from concurrent.futures import Executor, Future, ProcessPoolExecutor
+from dataclasses import dataclass
+from multiprocessing import get_context
+from typing import Any
+
+from costmodel import StatisticsCache, estimate, screen
+from hwsim import Limits
+from mapper.canonical import plain
+from mapper.mapping import Mapping
+from mapper.space import MappingSpace
+from studies.records import VerdictRecord
+from tuner.evaluate import Evaluation, StorageCache, evaluate
+
+
+@dataclass(frozen=True, slots=True)
+class Screening:
+    """Verdicts that forbid a mapping, or its estimate."""
+
+    verdicts: tuple[VerdictRecord, ...]
+    estimate: dict[str, Any] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Simulation:
+    """What a simulation leaves: no tensors, so that it travels cheaply."""
+
+    failure: str | None
+    values: dict[str, float]
+    summary: dict[str, Any] | None
+    seconds: float
+
+
+class Worker:
+    """The state of one worker: the space and its caches."""
+
+    def __init__(self, space: MappingSpace, limits: Limits) -> None:
+        self.space, self.limits = space, limits
+        self._statistics, self._storage = StatisticsCache(), StorageCache()
+
+    def screen(self, mapping: Mapping) -> Screening:
+        """Legality, capacity, then the model."""
+        workload, machine = self.space.workload, self.space.machine_of(mapping)
+        found = screen(workload, mapping, machine, self._statistics)
+        if found:
+            return Screening(tuple(VerdictRecord(v.rule, v.measured, v.limit, v.unit, v.where) for v in found), None)
+        return Screening((), plain(estimate(workload, mapping, machine, statistics=self._statistics)))
+
+    def simulate(self, mapping: Mapping) -> Simulation:
+        """Ground truth; whatever goes wrong inside is a failed row, never a lost one."""
+        started = time.perf_counter()
+        try:
+            result = self.run(mapping)
+        except MemoryError as error:
+            return Simulation(f"out of memory: {error}", {}, None, time.perf_counter() - started)
+        values = {n: float(getattr(result, n)) for n in ("latency_cycles", "traffic_bytes", "energy_pj")}
+        return Simulation(result.failure, values, result.summary, time.perf_counter() - started)
+
+    def run(self, mapping: Mapping) -> Evaluation:
+        """The full evaluation, outputs included."""
+        return evaluate(self.space.workload, mapping, self.space.machine_of(mapping), self.limits, self._storage)
+
+
+class InlineExecutor(Executor):
+    """Runs every task at once in this process."""
+
+    def submit(self, fn: Any, /, *args: Any, **kwargs: Any) -> Future[Any]:
+        """The finished future of ``fn(*args)``."""
+        future: Future[Any] = Future()
+        try:
+            future.set_result(fn(*args, **kwargs))
+        except Exception as error:
+            future.set_exception(error)
+        return future
+
+
+def open_executor(space: MappingSpace, limits: Limits, workers: int) -> Executor:
+    """An executor whose processes hold ``space``: inline for one worker, spawned processes for more."""
+    if workers == 1:
+        _start(space, limits)
+        return InlineExecutor()
+    return ProcessPoolExecutor(workers, get_context("spawn"), _start, (space, limits))
+
+
+_worker: Worker
+
+
+def _start(space: MappingSpace, limits: Limits) -> None:
+    global _worker
+    _worker = Worker(space, limits)
+
+
+def screen_task(mapping: Mapping) -> Screening:
+    """``Worker.screen`` of this process."""
+    return _worker.screen(mapping)
+
+
+def simulate_task(mapping: Mapping) -> Simulation:
+    """``Worker.simulate`` of this process."""
+    return _worker.simulate(mapping)
