@@ -1,19 +1,20 @@
-"""Sparse accumulators: the entries they drain and the partial runs they spill.
+"""Sparse accumulators: the entries they drain, scope by scope.
 
 The outermost reduced loop that is not innermost opens a *scope*: inside it products are summed under their output
-keys, at its end the keys drain. A scope with more keys than the accumulator holds writes full runs to memory and
-reads them back for the merge. How many runs depends on how often a key returns before its run is full.
+keys, at its end the keys drain. Loops above a scope are output loops, so the entries that it drains are those of the
+known result at their coordinates.
 """
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 import numpy as np
 
+from costmodel.counting import AnyStatistics
 from costmodel.factors import Column, Factor, Floats, Ints, group_sum, pack, radices
 from costmodel.nest import Nest
+from costmodel.spills import spilled_entries
 from costmodel.statistics import TensorStatistics
 from mapper.machine import Machine
 
@@ -38,17 +39,6 @@ class Accumulator:
         return machine.accumulator_bytes // (machine.value_bytes + self.keys * machine.coordinate_bytes)
 
 
-def accumulator_of(nest: Nest) -> Accumulator | None:
-    """The accumulator of a statement, None where scalar reducers (or nothing) suffice."""
-    kept = nest.statement.target.indices
-    depth = max((q for q, (i, _) in enumerate(nest.loops, 1) if i in kept), default=0)
-    returns = tuple(q for q, (i, _) in enumerate(nest.loops[:depth], 1) if i not in kept)
-    if not returns:
-        return None
-    keys = depth - returns[0] + 1 - len(returns)
-    return Accumulator(returns[0], depth, keys, returns)
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class Scopes:
     """Per scope (or kind of scope, of which there are ``number``): its ``lane``, the ``entries`` it drains, the
@@ -60,36 +50,86 @@ class Scopes:
     values: Floats
     steps: tuple[Floats, ...]
 
-
-def scopes_of(nest: Nest, shape: Accumulator) -> Scopes:
-    """Counts of every scope; one mean scope per lane, weighted by their number, at levels below L2."""
-    statement = nest.statement
-    stats = nest.model.stats(statement.target.tensor, nest.model.workload.shape(statement.target, nest.number))
-    full = tuple((m, 1) for m in range(len(statement.target.indices)))
-    depths = (*shape.returns, shape.depth)
-    if not isinstance(stats, TensorStatistics) or nest.model.level != "L2":
-        return _mean_scopes(nest, shape, depths, float(stats.count(full)))
-    outer = tuple(sorted(nest.variables(shape.scope - 1).items()))
-    modes = {i: m for m, i in enumerate(statement.target.indices)}
-    keep = _with_lane(nest, outer, shape.depth)
-    view = tuple(sorted((modes[i], g) for i, g in keep))
-    made = Factor(tuple((statement.target.indices[m], g) for m, g in view), *stats.marginal(full, view))
-    points, entries = _by_lane(nest, outer, made)
-    counts = [_looked_up(nest, outer, points, depth) for depth in depths]
-    return Scopes(points[-1], np.ones(entries.size), entries, counts[-1], tuple(counts[:-1]))
+    def per_lane(self, amount: Floats, lanes: int) -> Floats:
+        """Sum over scopes of an amount per scope."""
+        return np.bincount(self.lane, weights=amount * self.number, minlength=lanes)
 
 
-def _mean_scopes(nest: Nest, shape: Accumulator, depths: tuple[int, ...], entries: float) -> Scopes:
+@dataclass(frozen=True, slots=True, eq=False)
+class Reduction:
+    """What a statement's accumulator does on a machine: ``spilled`` entries per scope."""
+
+    shape: Accumulator
+    scopes: Scopes
+    spilled: Floats
+
+
+def accumulator_of(nest: Nest) -> Accumulator | None:
+    """The accumulator of a statement, None where scalar reducers (or nothing) suffice."""
+    kept = nest.statement.target.indices
+    depth = max((q for q, (i, _) in enumerate(nest.loops, 1) if i in kept), default=0)
+    returns = tuple(q for q, (i, _) in enumerate(nest.loops[:depth], 1) if i not in kept)
+    if not returns:
+        return None
+    keys = depth - returns[0] + 1 - len(returns)
+    return Accumulator(returns[0], depth, keys, returns)
+
+
+def reduction_of(nest: Nest, machine: Machine) -> Reduction | None:
+    """The accumulator of a statement with its scopes, None if it has none."""
+    shape = accumulator_of(nest)
+    if shape is None:
+        return None
+    scopes = _mean_scopes(nest, shape) if nest.model.level != "L2" else _scopes(nest, shape)
+    capacity = shape.capacity(machine)
+    cells = [_cells_below(nest, depth, shape.depth) for depth in shape.returns]
+    spilled = spilled_entries(scopes.entries, scopes.values, scopes.steps, cells, capacity)
+    return Reduction(shape, scopes, spilled)
+
+
+def _target_statistics(nest: Nest) -> AnyStatistics:
+    target = nest.statement.target
+    return nest.model.stats(target.tensor, nest.model.workload.shape(target, nest.number))
+
+
+def _depths(nest: Nest, shape: Accumulator) -> tuple[int, ...]:
+    """Depths whose prefixes are counted per scope: returning loops, values, products."""
+    return (*shape.returns, shape.depth, len(nest.loops))
+
+
+def _mean_scopes(nest: Nest, shape: Accumulator) -> Scopes:
+    stats = _target_statistics(nest)
     opened = np.maximum(nest.joined(shape.scope - 1) if shape.scope > 1 else np.ones(nest.lanes), 1e-9)
-    counts = [nest.joined(depth) / opened for depth in depths]
-    share = np.full(nest.lanes, entries / nest.lanes) / opened
-    return Scopes(np.arange(nest.lanes), opened, np.minimum(share, counts[-1]), counts[-1], tuple(counts[:-1]))
+    *steps, reached, products = (nest.joined(depth) / opened for depth in _depths(nest, shape))
+    values = _hit(reached, products)
+    entries = np.full(nest.lanes, stats.nnz / nest.lanes) / opened
+    return Scopes(np.arange(nest.lanes), opened, np.minimum(entries, values), values, tuple(steps))
+
+
+def _scopes(nest: Nest, shape: Accumulator) -> Scopes:
+    target, stats = nest.statement.target, _target_statistics(nest)
+    assert isinstance(stats, TensorStatistics)
+    outer = tuple(sorted(nest.variables(shape.scope - 1).items()))
+    modes = {i: m for m, i in enumerate(target.indices)}
+    view = tuple(sorted((modes[i], g) for i, g in _with_lane(nest, outer, shape.depth)))
+    full = tuple((m, 1) for m in range(len(modes)))
+    made = Factor(tuple((target.indices[m], g) for m, g in view), *stats.marginal(full, view))
+    points, entries = _by_lane(nest, outer, made)
+    *steps, reached, products = (_looked_up(nest, outer, points, depth) for depth in _depths(nest, shape))
+    values = np.maximum(_hit(reached, products), entries)
+    return Scopes(points[-1], np.ones(entries.size), entries, values, tuple(steps))
+
+
+def _hit(cells: Floats, balls: Floats) -> Floats:
+    """Prefixes that at least one of their products reaches, were products thrown at them uniformly."""
+    share = np.divide(balls, cells, out=np.zeros_like(cells), where=cells > 0)
+    return np.where(balls > cells * (1 + 1e-9), cells * -np.expm1(-share), np.minimum(cells, balls))
 
 
 def _with_lane(nest: Nest, outer: tuple[Column, ...], depth: int) -> tuple[Column, ...]:
     """``outer`` and, where lanes differ at ``depth``, the parallel index."""
     column = nest.lane_column
-    if column is None or depth < nest.lane_depth or column in outer:
+    if column is None or depth < nest.lane_depth or any(i == column[0] for i, _ in outer):
         return outer
     return tuple(sorted((*outer, column)))
 
@@ -107,7 +147,7 @@ def _by_lane(nest: Nest, outer: tuple[Column, ...], factor: Factor) -> tuple[tup
 def _looked_up(nest: Nest, outer: tuple[Column, ...], points: tuple[Ints, ...], depth: int) -> Floats:
     """Prefixes at ``depth`` inside each scope (a point of ``outer`` and a lane)."""
     keep = _with_lane(nest, outer, depth)
-    split = nest.lane_column is not None and any(c == nest.lane_column for c in keep)
+    split = nest.lane_column is not None and any(i == nest.lane_column[0] for i, _ in keep)
     leaves = [o.leaf(nest.loops, depth) for o in nest.operands]
     found, counts = _by_lane(nest, outer, nest.counter.by(leaves, nest.variables(depth), keep))
     wanted = points if split else (*points[:-1], np.zeros_like(points[-1]))
@@ -119,29 +159,6 @@ def _looked_up(nest: Nest, outer: tuple[Column, ...], points: tuple[Ints, ...], 
     return np.where(key[spot] == ask, counts[spot], 0.0)
 
 
-def spilled_entries(nest: Nest, shape: Accumulator, scopes: Scopes, capacity: int) -> Floats:
-    """Entries written in partial runs, per scope.
-
-    Inside a returning loop keys are distinct; its next iteration brings some of them again. The outermost returning
-    loop whose single iteration fits merges all loops within; across its own iterations new keys appear at the rate
-    that a uniform choice among C cells gives, C chosen so that all iterations together leave the known number of
-    entries. Every time that ``capacity`` new keys have come, one run is written.
-    """
-    if not capacity:
-        return np.zeros(scopes.entries.size)
-    arrivals = scopes.values
-    merged = np.zeros(arrivals.size, bool)
-    for depth, steps in zip(shape.returns, scopes.steps, strict=True):
-        each = _filled(scopes.values / np.maximum(steps, 1.0), _cells_below(nest, depth, shape.depth))
-        keys = np.minimum(each, scopes.entries)
-        arrivals = np.where(merged, arrivals, np.maximum(keys * steps, scopes.entries))
-        merged |= keys <= capacity
-    runs = np.zeros(arrivals.size)
-    for n in np.flatnonzero(scopes.entries > capacity):
-        runs[n] = _runs(float(arrivals[n]), float(scopes.entries[n]), capacity)
-    return runs * capacity
-
-
 def _cells_below(nest: Nest, depth: int, last: int) -> float:
     """Output positions within one iteration of the loop at ``depth``."""
     tiled, size = dict(nest.plan.tiles), 1.0
@@ -151,27 +168,3 @@ def _cells_below(nest: Nest, depth: int, last: int) -> float:
             tiles = -(-extent // tiled[index]) if index in tiled else 1
             size *= tiles if part == "tile" else extent / tiles
     return size
-
-
-def _filled(balls: Floats, cells: float) -> Floats:
-    """Cells hit by uniformly thrown balls."""
-    return -cells * np.expm1(-balls / cells) if cells else np.zeros_like(balls)
-
-
-def _runs(arrivals: float, entries: float, capacity: int) -> int:
-    """Full runs among ``arrivals`` keys that leave ``entries`` distinct ones."""
-    if arrivals <= entries * (1 + 1e-9):
-        return int((entries - 1) // capacity)
-    cells = _effective_cells(arrivals, entries)
-    if capacity >= cells:
-        return 0
-    return max(1, int(arrivals // (-cells * math.log1p(-capacity / cells))))
-
-
-def _effective_cells(balls: float, hit: float) -> float:
-    """C such that ``balls`` uniform throws into C cells hit ``hit`` of them (bisection on a monotone function)."""
-    low, high = hit, hit * max(2.0, balls / max(balls - hit, 1e-9 * balls))
-    for _ in range(60):
-        middle = 0.5 * (low + high)
-        low, high = (middle, high) if -middle * math.expm1(-balls / middle) < hit else (low, middle)
-    return high

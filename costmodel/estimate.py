@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from costmodel.accumulators import reduction_of
 from costmodel.energy import Actions
 from costmodel.nest import Model, Nest
 from costmodel.statistics import Statistics, shared_statistics
@@ -21,6 +22,9 @@ MODEL_VERSION = 1
 
 FILL_CYCLES_PER_LOOP = 8
 """Contexts that the first token of a loop passes before the next loop sees it, about a cycle each."""
+
+SHARPNESS = 4.0
+"""Exponent of the norm that combines compute, bandwidth and waiting for requests: they overlap, but not wholly."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,8 +68,9 @@ def estimate(
             steps.append(_conversion(step, moved, machine))
         else:
             nests = model.nests(step)
-            works = [work_of(n, step, machine) for n in nests]
-            moved = [t for nest in nests for t in region_transfers(nest, step, machine)]
+            sums = [reduction_of(n, machine) for n in nests]
+            works = [work_of(n, step, r, machine) for n, r in zip(nests, sums, strict=True)]
+            moved = [t for n, r in zip(nests, sums, strict=True) for t in region_transfers(n, step, r, machine)]
             steps.append(_region(step, nests, works, moved, machine))
             for work in works:
                 actions += _actions(work)
@@ -116,7 +121,7 @@ def _region(
     """Longest of: the busiest unit, the memory at full bandwidth, the port that waits longest for its requests.
     Statements overlap but for the share of one piece of the producer's result."""
     busiest = [w.slowest for w in works]
-    cycles = [float(u.cycles.max(initial=0.0)) for u in busiest]
+    cycles = [u.longest for u in busiest]
     longest = int(np.argmax(cycles))
     pieces = min(w.pieces for w in works)
     limits = [(cycles[longest] + (sum(cycles) - cycles[longest]) / pieces, busiest[longest].name)]
@@ -124,7 +129,8 @@ def _region(
         limits.append((sum(t.burst_bytes for t in moved) / machine.bytes_per_cycle, "memory bandwidth"))
         limits += [(_port_cycles(t, machine), t.port) for t in moved]
     fill = FILL_CYCLES_PER_LOOP * sum(len(n.loops) for n in nests) + (machine.dram_latency_cycles if moved else 0)
-    latency, bottleneck = max(limits, key=lambda x: x[0])
+    bottleneck = max(limits)[1]
+    latency = sum(x**SHARPNESS for x, _ in limits) ** (1 / SHARPNESS)
     return StepEstimate("+".join(f"S{n}" for n in region.statements), latency + fill, bottleneck)
 
 
@@ -133,7 +139,8 @@ def _port_cycles(transfer: Transfer, machine: Machine) -> float:
     requests = float(transfer.requests.max(initial=0.0))
     if not requests:
         return 0.0
-    each = transfer.burst_bytes / float(transfer.requests.sum()) / machine.bytes_per_cycle
+    bursts = transfer.burst_bytes / float(transfer.requests.sum()) / machine.dram_burst_bytes
+    each = np.ceil(bursts / (machine.dram_channels or 1)) * machine.dram_burst_bytes / machine.dram_bytes_per_cycle
     if transfer.traffic.direction == "read":
         each += machine.dram_latency_cycles
-    return requests * each / (machine.prefetch_tiles if transfer.traffic.purpose == "load" else 1)
+    return float(requests * (each + 2) / (machine.prefetch_tiles if transfer.traffic.purpose == "load" else 1))

@@ -160,4 +160,6 @@ def _bytes(value: Any) -> int:
         return int(value.nbytes) + 100
     if isinstance(value, tuple):
         return 100 + sum(map(_bytes, value))
+    if isinstance(value, SparseTensor):
+        return int(value.coords.nbytes + value.values.nbytes)
     return 200

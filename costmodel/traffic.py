@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from costmodel.accumulators import accumulator_of, scopes_of, spilled_entries
+from costmodel.accumulators import Reduction, reduction_of
 from costmodel.factors import Floats
 from costmodel.nest import Model, Nest
 from costmodel.residency import kept_visits
@@ -74,15 +74,16 @@ def step_transfers(model: Model, step: Conversion | Region, machine: Machine) ->
     if isinstance(step, Conversion):
         return _conversion(model, step, machine)
     nests = model.nests(step)
-    return [t for nest in nests for t in region_transfers(nest, step, machine)]
+    return [t for nest in nests for t in region_transfers(nest, step, reduction_of(nest, machine), machine)]
 
 
-def region_transfers(nest: Nest, region: Region, machine: Machine) -> list[Transfer]:
+def region_transfers(nest: Nest, region: Region, reduction: Reduction | None, machine: Machine) -> list[Transfer]:
     """Loads, spills and stores of one statement of a region."""
     if machine.dram_channels is None:
         return []
     found = [_load(nest, n, machine) for n, operand in enumerate(nest.operands) if operand.stored]
-    found += _spills(nest, machine)
+    if reduction is not None:
+        found += _spills(nest, reduction, machine)
     layout = dict(region.stored).get(nest.statement.target.tensor)
     return found if layout is None else [*found, _store(nest, layout, machine)]
 
@@ -119,15 +120,12 @@ def _load(nest: Nest, n: int, machine: Machine) -> Transfer:
     return Transfer(traffic, requests, float(visits @ bursts), f"load {operand.access.tensor} of S{nest.number}")
 
 
-def _spills(nest: Nest, machine: Machine) -> list[Transfer]:
-    shape = accumulator_of(nest)
-    capacity = shape.capacity(machine) if shape else 0
-    if shape is None or not capacity:
+def _spills(nest: Nest, reduction: Reduction, machine: Machine) -> list[Transfer]:
+    shape, capacity = reduction.shape, reduction.shape.capacity(machine)
+    per_lane = reduction.scopes.per_lane(reduction.spilled, nest.lanes)
+    total, tensor = float(per_lane.sum()), nest.statement.target.tensor
+    if not total:
         return []
-    scopes = scopes_of(nest, shape)
-    entries = spilled_entries(nest, shape, scopes, capacity) * scopes.number
-    per_lane = np.bincount(scopes.lane, weights=entries, minlength=nest.lanes)
-    total, tensor = float(entries.sum()), nest.statement.target.tensor
     values, metadata = total * machine.value_bytes, total * machine.coordinate_bytes * shape.keys
     port = f"spill {tensor} of S{nest.number}"
     return [
@@ -145,7 +143,9 @@ def _store(nest: Nest, layout: Layout, machine: Machine) -> Transfer:
     if column is not None:
         mode = target.indices.index(column[0])
         if nest.model.level == "L2" and mode not in layout.tile_modes:
-            stats = nest.model.statistics.of(_split(nest.model.workload.tensor(target.tensor), mode, nest))
+            tensor, memory = nest.model.workload.tensor(target.tensor), nest.model.statistics
+            parts = memory.remember((tensor.key, mode, nest.ranges), lambda: _split(tensor, mode, nest))
+            stats = memory.of(parts)
             lane_mode = len(target.indices)
             tiles = (*(layout.tiles or (0,) * lane_mode), 1)
             layout = Layout(layout.modes, layout.kinds, (*layout.tile_modes, lane_mode), tiles)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from costmodel.accumulators import Accumulator, accumulator_of, scopes_of
+from costmodel.accumulators import Reduction
 from costmodel.factors import Floats
 from costmodel.nest import Nest
 from mapper.machine import Machine
@@ -20,14 +20,24 @@ from mapper.mapping import Loop
 from mapper.schedule import Region
 
 
+SLACK_CHANNELS = 2
+"""FIFOs in a row that fill while an accumulator drains."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Unit:
-    """One context per lane: busy ``cycles`` per lane, ``tokens`` pushed in all lanes."""
+    """One context per lane: busy ``cycles`` and ``waits`` for others per lane, ``tokens`` pushed in all lanes."""
 
     name: str
     kind: str
     cycles: Floats
     tokens: float
+    waits: Floats
+
+    @property
+    def longest(self) -> float:
+        """Cycles of the slowest lane."""
+        return float((self.cycles + self.waits).max(initial=0.0))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -43,8 +53,8 @@ class Work:
 
     @property
     def slowest(self) -> Unit:
-        """The unit with the longest busy time in any lane."""
-        return max(self.units, key=lambda u: float(u.cycles.max(initial=0.0)))
+        """The unit that takes longest in any lane."""
+        return max(self.units, key=lambda u: u.longest)
 
     @property
     def tokens(self) -> float:
@@ -52,13 +62,29 @@ class Work:
         return sum(u.tokens for u in self.units)
 
 
-def work_of(nest: Nest, region: Region, machine: Machine) -> Work:
+def work_of(nest: Nest, region: Region, reduction: Reduction | None, machine: Machine) -> Work:
     """Work of one statement of a region."""
-    return _Tally(nest, region, machine).run()
+    return _Tally(nest, region, reduction, machine).run(reduction)
+
+
+def spill_cycles(reduction: Reduction, machine: Machine) -> tuple[Floats, Floats]:
+    """Cycles per scope that an accumulator waits for its runs to be written, and for them to come back."""
+    entry = machine.value_bytes + reduction.shape.keys * machine.coordinate_bytes
+    moving = reduction.spilled * (entry / machine.bytes_per_cycle)
+    return moving, moving + np.where(reduction.spilled > 0, float(machine.dram_latency_cycles), 0.0)
+
+
+def drain_stalls(reduction: Reduction, lanes: int, machine: Machine) -> Floats:
+    """Cycles per lane for which the units above an accumulator stand still: while it writes a run, and while it
+    drains longer than the FIFOs between take tokens in."""
+    written, read = spill_cycles(reduction, machine)
+    drain = reduction.scopes.entries * machine.drain_cycles_per_entry + read
+    slack = np.inf if machine.fifo_depth is None else float(machine.fifo_depth * SLACK_CHANNELS)
+    return reduction.scopes.per_lane(written + np.maximum(0.0, drain - slack), lanes)
 
 
 class _Tally:
-    def __init__(self, nest: Nest, region: Region, machine: Machine) -> None:
+    def __init__(self, nest: Nest, region: Region, reduction: Reduction | None, machine: Machine) -> None:
         self.nest, self.machine = nest, machine
         self.stored = nest.statement.target.tensor in dict(region.stored)
         self.label = f"S{nest.number}"
@@ -68,23 +94,23 @@ class _Tally:
         for q in depths:  # a stop per fiber, empty ones included
             self.stops.append(np.maximum(self.prefixes[q - 1], self.stops[q - 1]))
         self.units: list[Unit] = []
+        self.stalls = np.zeros(nest.lanes) if reduction is None else drain_stalls(reduction, nest.lanes, machine)
         self.comparisons = 0.0
 
-    def run(self) -> Work:
+    def run(self, reduction: Reduction | None) -> Work:
         nest = self.nest
         for q in range(1, len(nest.loops) + 1):
             self._level(q)
         products, additions = self._compute()
-        shape = accumulator_of(nest)
         reduced = self._reducers()
         pieces, entries = 1.0, reduced
-        if shape is not None:
-            entries, pieces = self._accumulator(shape, reduced)
+        if reduction is not None:
+            entries, pieces = self._accumulator(reduction)
             additions += float((reduced - entries).sum())
         elif len(nest.loops) > 0:
             pieces = float(self.prefixes[1].sum())
         if self.stored:
-            self._unit("store", f"store {nest.statement.target.tensor}", entries, 0.0)
+            self._unit("store", f"store {nest.statement.target.tensor}", entries, 0.0, np.zeros(nest.lanes))
         trailing = float((self.prefixes[-1] - reduced).sum())
         additions += max(0.0, trailing)
         return Work(tuple(self.units), products, additions, self.comparisons, max(1.0, pieces))
@@ -93,8 +119,8 @@ class _Tally:
         """Tokens of a joined stream."""
         return self.prefixes[depth] + self.stops[depth]
 
-    def _unit(self, kind: str, name: str, cycles: Floats, tokens: float) -> None:
-        self.units.append(Unit(f"{name} in {self.label}" if name == kind else name, kind, cycles, tokens))
+    def _unit(self, kind: str, name: str, cycles: Floats, tokens: float, waits: Floats | None = None) -> None:
+        self.units.append(Unit(name, kind, cycles, tokens, self.stalls if waits is None else waits))
 
     def _level(self, q: int) -> None:
         nest, loop = self.nest, self.nest.loops[q - 1]
@@ -158,11 +184,12 @@ class _Tally:
             depth -= 1
         return np.minimum(self.prefixes[depth], self.prefixes[-1])
 
-    def _accumulator(self, shape: Accumulator, values: Floats) -> tuple[Floats, float]:
-        scopes = scopes_of(self.nest, shape)
-        entries = np.bincount(scopes.lane, weights=scopes.entries * scopes.number, minlength=self.nest.lanes)
+    def _accumulator(self, reduction: Reduction) -> tuple[Floats, float]:
+        scopes, shape = reduction.scopes, reduction.shape
+        entries = scopes.per_lane(scopes.entries, self.nest.lanes)
         cycles = self.stream(shape.depth) + entries * self.machine.drain_cycles_per_entry
-        self._unit("accumulate", f"accumulate {self.label}", cycles, (shape.keys + 1) * float(entries.sum()))
+        memory = scopes.per_lane(sum(spill_cycles(reduction, self.machine)), self.nest.lanes)
+        self._unit("accumulate", f"accumulate {self.label}", cycles, (shape.keys + 1) * float(entries.sum()), memory)
         return entries, float(self.prefixes[shape.scope - 1].sum())
 
 

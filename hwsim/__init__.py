@@ -20,9 +20,9 @@ Where things are:
 from .deadlock import Blocked, Deadlock
 from .energy import energy_pj
 from .result import ChannelProfile, ContextProfile, Profile, TrafficRow
-from .simulate import Limits, simulate
+from .simulate import SIMULATOR_VERSION, Limits, simulate
 
 __all__ = [
-    "Blocked", "ChannelProfile", "ContextProfile", "Deadlock", "Limits", "Profile", "TrafficRow", "energy_pj",
+    "SIMULATOR_VERSION", "Blocked", "ChannelProfile", "ContextProfile", "Deadlock", "Limits", "Profile", "TrafficRow", "energy_pj",
     "simulate",
 ]  # fmt: skip

@@ -20,6 +20,10 @@ from .result import ChannelProfile, ContextProfile, Profile, TrafficRow
 _NO_LIMIT = 2**63 - 1
 
 
+SIMULATOR_VERSION = 1
+"""Raised whenever a profile may change; rows of a study carry it."""
+
+
 @dataclass(frozen=True, slots=True)
 class Limits:
     """Where a simulation stops and gives back what it has (``None``: nowhere). Studies use ``max_cycles`` and

@@ -7,7 +7,8 @@ from mapper.legality import region_name
 from mapper.mapping import Loops, Mapping
 from mapper.operands import loop_name
 from mapper.program import Program
-from mapper.schedule import Conversion, Layout, schedule
+from mapper.schedule import Conversion, schedule
+from mapper.storage import Layout
 
 
 def describe_mapping(program: Program, mapping: Mapping) -> str:
@@ -33,7 +34,9 @@ def describe_mapping(program: Program, mapping: Mapping) -> str:
 
 def _loops(loops: Loops) -> str:
     tiled = dict(loops.tiles)
-    nest = " > ".join(f"{loop_name(loop)} (by {tiled[loop[0]]})" if loop[1] == "tile" else loop[0] for loop in loops.nest)
+    nest = " > ".join(
+        f"{loop_name(loop)} (by {tiled[loop[0]]})" if loop[1] == "tile" else loop[0] for loop in loops.nest
+    )
     lanes = f", {loops.parallel[1]} lanes over {loops.parallel[0]}" if loops.parallel else ""
     return (nest or "none (scalar)") + lanes
 

@@ -44,7 +44,9 @@ def parse_format(name: str, ndim: int) -> Format:
         return Format((COMPRESSED,) * ndim)
     if text in NAMED:
         if ndim != 2:
-            raise InputError(f"format {name!r} is for matrices, the tensor has {ndim} modes; use dense, csf or level kinds")
+            raise InputError(
+                f"format {name!r} is for matrices, the tensor has {ndim} modes; use dense, csf or level kinds"
+            )
         return Format(*NAMED[text])
     kinds = tuple(k.strip() for k in text.split(","))
     if len(kinds) != ndim or not set(kinds) <= {DENSE, COMPRESSED}:

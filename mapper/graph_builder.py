@@ -77,9 +77,9 @@ class GraphBuilder:
                 source = self._contexts[stream.context].name
                 copies = self.add("fork", f"fork {source}.{stream.port}", [stream], len(users))
                 for (reader, port), copy in zip(users, copies, strict=True):
-                    reads = list(self._reads[reader])
-                    reads[port] = copy
-                    self._reads[reader] = tuple(reads)
+                    read = list(self._reads[reader])
+                    read[port] = copy
+                    self._reads[reader] = tuple(read)
 
     def _channel(self, stream: Stream, reader: int) -> Channel:
         machine, source = self._machine, self._contexts[stream.context]

@@ -21,7 +21,10 @@ def violations(workload: Workload, mapping: Mapping, machine: Machine) -> tuple[
     """Rules broken by ``mapping``, cheapest first; an empty tuple means that it can be lowered and run."""
     program = workload.program
     if (len(mapping.cuts), len(mapping.loops)) != (len(program.edges), len(program.statements)):
-        got, want = f"{len(mapping.cuts)} cuts, {len(mapping.loops)} loops", f"{len(program.edges)}, {len(program.statements)}"
+        got, want = (
+            f"{len(mapping.cuts)} cuts, {len(mapping.loops)} loops",
+            f"{len(program.edges)}, {len(program.statements)}",
+        )
         return (Violation("wrong-program", got, want, "mapping"),)
     found = [v for n in range(len(program.statements)) for v in _loop_violations(workload, mapping, n)]
     found += cut_violations(program, mapping.cuts)
@@ -43,7 +46,9 @@ def unit_violations(workload: Workload, mapping: Mapping, machine: Machine) -> t
     for region in schedule(workload.program, mapping).regions:
         for kind, used in sorted(units_used(workload, mapping, machine, region).items()):
             if used > machine.units.get(kind, 0):
-                found.append(Violation("units", f"{used} {kind}", f"at most {machine.units.get(kind, 0)}", region_name(region)))
+                found.append(
+                    Violation("units", f"{used} {kind}", f"at most {machine.units.get(kind, 0)}", region_name(region))
+                )
     return tuple(found)
 
 

@@ -106,7 +106,7 @@ class _RegionLowering:
         loops = self._mapping.loops[number]
         lane = self._lane(loops)
         operands = [self._operand(number, n, access, loops, lane) for n, access in enumerate(statement.operands)]
-        everywhere = [*operands, *self._universes(number, statement, loops, lane)]
+        everywhere: list[Operand] = [*operands, *self._universes(number, statement, loops, lane)]
         crds = self._iterate(number, statement, loops.nest, everywhere)
         val = self._compute(number, statement, [o.value(self._build) for o in operands])
         return self._reduce(number, statement, loops, crds, val)
@@ -133,7 +133,11 @@ class _RegionLowering:
         layout = layout_of(access, loops, self._mapping.kinds(access.tensor))
         storage = None if self._storage_of is None else self._storage_of(access.tensor, layout)
         own = tuple(loop for loop in loops.nest if loop[0] in access.indices)
-        twin = f".{n}" if [a.tensor for a in self._workload.program.statements[number].operands].count(access.tensor) > 1 else ""
+        twin = (
+            f".{n}"
+            if [a.tensor for a in self._workload.program.statements[number].operands].count(access.tensor) > 1
+            else ""
+        )
         name = f"{access.tensor}{twin} in S{number}{self._suffix}"
         return StoredOperand(
             self._build, self._machine, name, access.tensor, own, storage, self._mapping.residency, lane
@@ -150,9 +154,7 @@ class _RegionLowering:
             missing = []
         extents, tiles = self._workload.extents[number], dict(loops.tiles)
         return [
-            Universe(
-                self._build, i, tuple(x for x in loops.nest if x[0] == i), extents[i], tiles.get(i, 0), lane
-            )
+            Universe(self._build, i, tuple(x for x in loops.nest if x[0] == i), extents[i], tiles.get(i, 0), lane)
             for i in missing
         ]
 

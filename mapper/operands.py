@@ -50,7 +50,9 @@ class StoredOperand:
         if self._storage is not None:
             level = self._storage.levels[self.loops.index(loop)]
             arrays = {"pos": level.pos} if level.crd is None else {"pos": level.pos, "crd": level.crd}
-        crd, ref = build.add("scan", f"scan {self.name}.{loop_name(loop)}", [self.ref], 2, lane_limits(self._lane, loop), arrays)
+        crd, ref = build.add(
+            "scan", f"scan {self.name}.{loop_name(loop)}", [self.ref], 2, lane_limits(self._lane, loop), arrays
+        )
         return crd, ref
 
     def accept(self, build: GraphBuilder, loop: Loop, payload: Stream, joined: bool) -> None:

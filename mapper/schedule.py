@@ -62,7 +62,9 @@ def schedule(program: Program, mapping: Mapping) -> Schedule:
 
 def stored_operands(program: Program, mapping: Mapping, statement: int) -> tuple[tuple[str, Layout], ...]:
     """(tensor, layout) of the operands that a statement reads from memory, in operand order."""
-    streamed = {e.operand for e, cut in zip(program.edges, mapping.cuts, strict=True) if not cut and e.consumer == statement}
+    streamed = {
+        e.operand for e, cut in zip(program.edges, mapping.cuts, strict=True) if not cut and e.consumer == statement
+    }
     loops = mapping.loops[statement]
     return tuple(
         (access.tensor, layout_of(access, loops, mapping.kinds(access.tensor)))

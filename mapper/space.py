@@ -11,7 +11,7 @@ from __future__ import annotations
 import bisect
 import itertools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Protocol, TypeVar
@@ -155,7 +155,11 @@ class MappingSpace:
         program = self.workload.program
         loops = tuple(self._default_loops(n, s) for n, s in enumerate(program.statements))
         cuts = (True,) * len(program.edges)
-        formats = {t: default_formats(x.ndim, x.density)[0].kinds for t in stored_tensors(self.workload, cuts) for x in [self.workload.tensor(t)]}
+        formats = {
+            t: default_formats(x.ndim, x.density)[0].kinds
+            for t in stored_tensors(self.workload, cuts)
+            for x in [self.workload.tensor(t)]
+        }
         machine = tuple((name, values[0]) for name, values in sorted(self.limits.machine.items()))
         return Mapping(cuts, loops, tuple(sorted(formats.items())), "none", machine)
 
@@ -167,7 +171,9 @@ class MappingSpace:
         tile = 1
         while (2 * tile) ** modes * machine.value_bytes <= machine.buffer_bytes:
             tile *= 2
-        return Loops(row_major_order(statement), tuple((i, tile) for i in sorted(statement.indices) if tile < extents[i]))
+        return Loops(
+            row_major_order(statement), tuple((i, tile) for i in sorted(statement.indices) if tile < extents[i])
+        )
 
     def _cut_choices(self) -> Iterator[tuple[bool, ...]]:
         fuse = self.limits.fuse
@@ -180,7 +186,9 @@ class MappingSpace:
             return not self.limits.fuse[edge.tensor]
         return chooser.categorical(f"cut.{edge.name}", ["cut", "fused"]) == "cut"
 
-    def _checked_regions(self, cuts: tuple[bool, ...]) -> list[tuple[tuple[int, ...], list[tuple[tuple[str, ...], ...]]]]:
+    def _checked_regions(
+        self, cuts: tuple[bool, ...]
+    ) -> list[tuple[tuple[int, ...], list[tuple[tuple[str, ...], ...]]]]:
         """Regions with the orders that serve them; raises IllegalMapping where there is none."""
         broken = cut_violations(self.workload.program, cuts)
         if broken:
@@ -197,11 +205,19 @@ class MappingSpace:
 
     def _structures_of(self, cuts: tuple[bool, ...]) -> list[Structure]:
         regions = self._checked_regions(cuts)
-        found, reasons = [], []
+        found: list[Structure] = []
+        reasons: list[Violation] = []
         for combination in itertools.product(*(options for _, options in regions)):
-            orders = {n: order for (s, _), chosen in zip(regions, combination, strict=True) for n, order in zip(s, chosen, strict=True)}
+            orders = {
+                n: order
+                for (s, _), chosen in zip(regions, combination, strict=True)
+                for n, order in zip(s, chosen, strict=True)
+            }
             structure = self._structure(cuts, tuple(s for s, _ in regions), orders)
-            (reasons if isinstance(structure, Violation) else found).append(structure)
+            if isinstance(structure, Violation):
+                reasons.append(structure)
+            else:
+                found.append(structure)
         if not found:
             raise IllegalMapping(str(reasons[0]), tuple(dict.fromkeys(reasons)))
         return found
@@ -216,7 +232,9 @@ class MappingSpace:
             fitting = [f for f in allowed if f.mode_order is None or self._walks(tensor, f.mode_order, orders)]
             if not fitting:
                 names = " or ".join(map(str, allowed))
-                return Violation("format-order", f"order {order_text(tuple(orders.values()))}", f"one that walks {names}", tensor)
+                return Violation(
+                    "format-order", f"order {order_text(tuple(orders.values()))}", f"one that walks {names}", tensor
+                )
             formats[tensor] = tuple(fitting)
         return Structure(cuts, regions, tuple(orders[n] for n in sorted(orders)), tuple(formats.items()))
 
@@ -266,11 +284,20 @@ class MappingSpace:
         tiles = {tuple(k.split(".")[1:]): v for k, v in picks.items() if k.startswith("tile.")}
         loops = []
         for number, order in enumerate(structure.orders):
-            extent = [(i, tiles.get((f"S{leader}", name), 0)) for i in order for leader, name in [structure.leader(program, number, i)]]
+            extent = [
+                (i, tiles.get((f"S{leader}", name), 0))
+                for i in order
+                for leader, name in [structure.leader(program, number, i)]
+            ]
             lanes = picks["lanes." + "+".join(f"S{n}" for n in structure.region_of(number))]
             parallel = (structure.alias(program, number, lanes[0]), lanes[1]) if lanes[1] > 1 else None
             loops.append(Loops(order, tuple(sorted((i, t) for i, t in extent if t)), parallel))
-        formats = tuple(sorted((t, next(f.kinds for f in options if str(f) == picks[f"format.{t}"])) for t, options in structure.formats))
+        formats = tuple(
+            sorted(
+                (t, next(f.kinds for f in options if str(f) == picks[f"format.{t}"]))
+                for t, options in structure.formats
+            )
+        )
         machine = tuple((k.removeprefix("machine."), v) for k, v in sorted(picks.items()) if k.startswith("machine."))
         return Mapping(structure.cuts, tuple(loops), formats, picks["residency"], machine)
 
@@ -303,7 +330,7 @@ def _check_names(workload: Workload, limits: SpaceLimits) -> None:
     targets = {s.target.tensor: s for s in program.statements}
     tensors = {*program.inputs, *targets}
     indices = {i for s in program.statements for i in s.indices}
-    known = [
+    known: list[tuple[str, Iterable[str], Iterable[str]]] = [
         ("format", limits.formats, tensors), ("order", limits.orders, targets), ("tile", limits.tiles, indices),
         ("fuse", limits.fuse, {e.tensor for e in program.edges}), ("parallel index", limits.parallel_indices or (), indices),
     ]  # fmt: skip

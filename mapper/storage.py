@@ -13,7 +13,7 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from mapper.formats import COMPRESSED, DENSE
+from mapper.formats import DENSE
 from mapper.machine import Machine
 from mapper.mapping import Loops
 from mapper.program import Access
@@ -121,10 +121,10 @@ class _Builder:
     """Grows levels one by one; ``node`` holds the current node of every entry, entries sorted by level order."""
 
     def __init__(self, tensor: SparseTensor, layout: Layout) -> None:
-        self.tensor, self.layout = tensor, layout
+        self.tensor, self.layout, self.coords = tensor, layout, tensor.coords
         columns = [*map(self.tile_coordinate, layout.tile_modes), *map(self.inner_coordinate, layout.modes)]
         order = np.lexsort(columns[::-1]) if columns else np.arange(tensor.nnz)
-        self.coords, self.entry_values = tensor.coords[:, order], tensor.values[order]
+        self.coords, self.entry_values = self.coords[:, order], tensor.values[order]
         self.levels: list[LevelArrays] = []
         self.node = np.zeros(tensor.nnz, np.int64)
         self.nodes = 1
@@ -132,16 +132,12 @@ class _Builder:
         self.tile_of_node = np.zeros(1, np.int64)
         self.metadata = np.zeros(1, np.int64)
 
-    @property
-    def _coords(self) -> Ints:
-        return getattr(self, "coords", self.tensor.coords)
-
     def tile_coordinate(self, mode: int) -> Ints:
-        return self._coords[mode] // self.layout.tiles[mode]
+        return np.asarray(self.coords[mode] // self.layout.tiles[mode])
 
     def inner_coordinate(self, mode: int) -> Ints:
         tile = self.layout.tiles[mode] if self.layout.tiles else 0
-        return self._coords[mode] % tile if tile else self._coords[mode]
+        return np.asarray(self.coords[mode] % tile if tile else self.coords[mode])
 
     def nodes_per_tile(self) -> Ints:
         return np.bincount(self.tile_of_node, minlength=self.metadata.size)
@@ -178,6 +174,3 @@ class _Builder:
         self.tile_coords = {m: c[parent] for m, c in self.tile_coords.items()}
         self.tile_of_node = self.tile_of_node[parent]
         self.nodes = nodes
-
-
-__all__ = ["COMPRESSED", "DENSE", "Layout", "LevelArrays", "Storage", "layout_of", "store_tensor"]

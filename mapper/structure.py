@@ -49,9 +49,7 @@ class Structure:
 
     def parallel_indices(self, program: Program, statements: tuple[int, ...]) -> tuple[str, ...]:
         """Indices of the first statement that stand in the result of every statement of the region."""
-        shared = [
-            {self.leader(program, n, i) for i in program.statements[n].target.indices} for n in statements
-        ]
+        shared = [{self.leader(program, n, i) for i in program.statements[n].target.indices} for n in statements]
         first = program.statements[statements[0]].target.indices
         return tuple(i for i in first if all((statements[0], i) in leaders for leaders in shared))
 

@@ -77,13 +77,14 @@ def winners_frame(contents: StudyContents, versions: Versions | None = None) -> 
     for label, trial in found:
         values = trial.values or {}
         gains = {f"{m}_gain": base[m] / values[m] for m in MEASURES if base.get(m) and values.get(m)}
-        rows.append({"mapping": label, "trial": trial.number, **{m: values.get(m) for m in MEASURES}, **gains})
+        number = None if trial is contents.baseline else trial.number
+        rows.append({"mapping": label, "trial": number, **{m: values.get(m) for m in MEASURES}, **gains})
     return pd.DataFrame(rows, columns=["mapping", "trial", *MEASURES, *(f"{m}_gain" for m in MEASURES)])
 
 
 def trials_frame(contents: StudyContents, versions: Versions | None = None) -> pd.DataFrame:
     """One row per trial. Measured values carry the objective's name, estimates ``model_`` before it; every choice
-    of the mapping has a column (``order_S0``, ``tile_S0_i``, ``lanes_S0``, ``cut_T_S1``, ``format_A``, ...)."""
+    of the mapping has a column (``order_S0``, ``tile_S0_i``, 0 where not tiled, ``lanes_S0``, ``cut_T_S1``, ...)."""
     import pandas as pd
 
     program = program_of(contents)
@@ -169,17 +170,31 @@ def _row(program: Program, trial: TrialRecord, optimal: bool, versions: Versions
         "duplicate_of": trial.duplicate_of,
         "seconds": trial.seconds,
         "mapping_key": trial.mapping_key,
+        "mapping": None,
         **(_choices(program, Mapping.from_json(trial.mapping)) if trial.mapping else {}),
     }
 
 
 def _choices(program: Program, mapping: Mapping) -> dict[str, Any]:
-    row: dict[str, Any] = {"residency": mapping.residency, **dict(mapping.machine)}
+    row: dict[str, Any] = {"mapping": _brief(program, mapping), "residency": mapping.residency, **dict(mapping.machine)}
     for edge, cut in zip(program.edges, mapping.cuts, strict=True):
-        row[f"cut_{edge.tensor}_S{edge.consumer}"] = cut
+        row[f"cut_{edge.tensor}_S{edge.consumer}"] = "cut" if cut else "fused"
     for number, loops in enumerate(mapping.loops):
         row[f"order_S{number}"] = ",".join(loops.order)
         row[f"lanes_S{number}"] = loops.lanes
-        row.update({f"tile_S{number}_{index}": tile for index, tile in loops.tiles})
+        row.update({f"tile_S{number}_{index}": dict(loops.tiles).get(index, 0) for index in loops.order})
     row.update({f"format_{tensor}": str(Format(kinds)) for tensor, kinds in mapping.formats})
     return row
+
+
+def _brief(program: Program, mapping: Mapping) -> str:
+    """One line: ``i/64 k j/64 x4i; T fused; A csf; lru; fifo_depth=64``, tile extents after slashes, lanes after x."""
+    nests = []
+    for loops in mapping.loops:
+        tiles = dict(loops.tiles)
+        nest = " ".join(f"{i}/{tiles[i]}" if i in tiles else i for i in loops.order) or "scalar"
+        nests.append(nest + (f" x{loops.lanes}{loops.parallel[0]}" if loops.parallel else ""))
+    fused = [e.tensor for e, cut in zip(program.edges, mapping.cuts, strict=True) if not cut]
+    formats = ", ".join(f"{t} {Format(kinds)}" for t, kinds in mapping.formats if kinds)
+    parts = [" | ".join(nests), f"{', '.join(dict.fromkeys(fused))} fused" if fused else "", formats, mapping.residency]
+    return "; ".join([*filter(None, parts), *(f"{name}={value}" for name, value in mapping.machine)])

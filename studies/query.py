@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import operator
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from mapper.errors import InputError, NotationError, nearest
@@ -117,7 +118,7 @@ class _Evaluator:
     def _compare(self, node: ast.expr, sides: list[ast.expr], ops: list[ast.cmpop]) -> Any:
         values = [self.value(side) for side in sides]
         total: Any = True
-        for left, op, right in zip(values, ops, values[1:], strict=True):
+        for (left, right), op in zip(pairwise(values), ops, strict=True):
             if type(op) not in _COMPARISONS:
                 raise self._error(node, "this comparison is not allowed; use == != < <= > >= in not in")
             if isinstance(op, ast.In | ast.NotIn) and not (isinstance(right, tuple) and hasattr(left, "isin")):

@@ -23,22 +23,25 @@ def records(frame: pd.DataFrame) -> list[dict[str, Any]]:
 
 
 def print_table(frame: pd.DataFrame, *, title: str | None = None) -> None:
-    """A table for people: numbers right, thousands grouped, nothing cut off."""
+    """A table for people: numbers right, thousands grouped. Rows are never cut: long ones wrap in the terminal."""
     import pandas as pd
+    from rich import box
     from rich.console import Console
     from rich.table import Table
 
-    table = Table(title=title, title_justify="left")
+    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
     tidy = frame.convert_dtypes()
     for name in tidy.columns:
         numeric = pd.api.types.is_numeric_dtype(tidy[name]) and not pd.api.types.is_bool_dtype(tidy[name])
-        table.add_column(str(name), justify="right" if numeric else "left", overflow="fold")
+        table.add_column(str(name), justify="right" if numeric else "left", no_wrap=True)
     for row in tidy.itertuples(index=False):
         table.add_row(*("" if value is None or value is pd.NA else _text(value) for value in row))
-    Console(soft_wrap=False, highlight=False, markup=False).print(table)
+    console = Console(width=10_000, highlight=False, markup=False)
+    width = console.measure(table).maximum
+    console.print(table, width=width, soft_wrap=True)
 
 
 def _text(value: Any) -> str:
-    if isinstance(value, float):
-        return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
-    return str(value)
+    if isinstance(value, float) and abs(value) < 1000:
+        return f"{value:.4g}"
+    return f"{value:,.0f}" if isinstance(value, int | float) and not isinstance(value, bool) else str(value)

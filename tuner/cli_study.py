@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -62,39 +62,50 @@ def list_studies(storage: Storage = DEFAULT_STORAGE, as_json: AsJson = False) ->
 @app.command("show")
 def show_study(study: Study, storage: Storage = DEFAULT_STORAGE, as_json: AsJson = False) -> None:
     """What a study searched, what it found, and what stopped the others."""
+    from studies.frames import current_versions
     from studies.summary import summarize, winner_words
     from tuner.cli_output import print_json, print_table, records
 
     contents = _load(storage, study)
-    summary = summarize(contents)
+    versions = current_versions()
+    summary = summarize(contents, versions)
     if as_json:
         tables = {"winners": records(summary.winners), "verdicts": records(summary.verdicts)}
         print_json({**summary.facts, "funnel": dict(summary.funnel), **tables, "model_errors": summary.model_errors})
         return
-    for name, value in summary.facts.items():
-        typer.echo(f"{name + ':':<14}{_indented(value)}")
-    typer.echo(f"{'trials:':<14}{', '.join(f'{count} {stage}' for stage, count in summary.funnel)}\n")
+    stages = ", ".join(f"{count} {stage}" for stage, count in summary.funnel)
+    for name, text in {**summary.facts, "trials": stages}.items():
+        typer.echo(f"{name + ':':<14}" + text.replace("\n", "\n" + " " * 14))
+    typer.echo()
     print_table(summary.winners, title="best against default (gain: times less than the default)")
     if len(summary.verdicts):
         print_table(summary.verdicts, title="what stopped the others")
     for error in summary.model_errors:
         rank = "undefined" if error["rank_correlation"] is None else f"{error['rank_correlation']:.3f}"
-        typer.echo(f"model / simulator, {error['measure']}: {error['ratio']:.3f} (geometric mean), rank correlation {rank}")
-    if words := winner_words(contents):
+        typer.echo(
+            f"model / simulator, {error['measure']}: {error['ratio']:.3f} (geometric mean), rank correlation {rank}"
+        )
+    if words := winner_words(contents, versions):
         typer.echo(f"\nbest by {contents.objectives[0]}:\n{words}")
 
 
 @app.command("query")
 def query_study(
     study: Study,
-    where: Annotated[str | None, typer.Option(help="Condition, such as \"latency_cycles < 1e6 and state == 'simulated'\".")] = None,
+    where: Annotated[
+        str | None, typer.Option(help="Condition, such as \"latency_cycles < 1e6 and state == 'simulated'\".")
+    ] = None,
     sort: Annotated[str | None, typer.Option(help="Column to sort by.")] = None,
     descending: Annotated[bool, typer.Option("--descending", help="Largest first.")] = False,
     limit: Annotated[int | None, typer.Option(min=0, help="Most rows to print.")] = None,
     columns: Annotated[str | None, typer.Option(help="Columns to print, separated by commas; 'all' for all.")] = None,
     front: Annotated[bool, typer.Option("--front", help="Pareto-optimal trials alone.")] = False,
-    best: Annotated[str | None, typer.Option(help="The simulated trial with the smallest value of this column.")] = None,
-    why_pruned: Annotated[bool, typer.Option("--why-pruned", help="Count the rules that stopped the selected trials.")] = False,
+    best: Annotated[
+        str | None, typer.Option(help="The simulated trial with the smallest value of this column.")
+    ] = None,
+    why_pruned: Annotated[
+        bool, typer.Option("--why-pruned", help="Count the rules that stopped the selected trials.")
+    ] = False,
     storage: Storage = DEFAULT_STORAGE,
     as_json: AsJson = False,
     as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV.")] = False,
@@ -118,7 +129,7 @@ def query_study(
         kept = set(frame["number"])
         frame = verdicts_frame([t for t in contents.trials if t.number in kept])
     elif columns != "all":
-        frame = pick_columns(frame, columns.split(",") if columns else _usual_columns(frame, contents))
+        frame = pick_columns(frame, columns.split(",") if columns else _usual_columns(frame))
     _print(frame if limit is None else frame.head(limit), as_json, as_csv)
 
 
@@ -140,7 +151,9 @@ def delete_study(
 
 def report(
     study: Study,
-    output: Annotated[Path | None, typer.Option("-o", "--output", help="File to write; STUDY.html if not given.")] = None,
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", help="File to write; STUDY.html if not given.")
+    ] = None,
     storage: Storage = DEFAULT_STORAGE,
 ) -> None:
     """Write a study as one HTML file that needs no network."""
@@ -151,15 +164,11 @@ def report(
     typer.echo(f"wrote {file}")
 
 
-def _usual_columns(frame: pd.DataFrame, contents: StudyContents) -> list[str]:
+def _usual_columns(frame: pd.DataFrame) -> list[str]:
     from studies.frames import MEASURES
 
-    kept = ["number", "state", "front", *MEASURES, "rule", "residency"]
-    if frame["stale"].any():
-        kept.append("stale")
-    choices = [c for c in frame.columns if c.startswith(("order_", "tile_", "lanes_", "cut_", "format_"))]
-    knobs = [k for k in contents.handle.identity.get("space", {}).get("machine", {}) if k in frame.columns]
-    return [c for c in (*kept, *choices, *knobs) if c in frame.columns]
+    stale = ["stale"] if frame["stale"].any() else []
+    return ["number", "state", "front", *stale, *MEASURES, "rule", "mapping"]
 
 
 def _print(frame: pd.DataFrame, as_json: bool, as_csv: bool) -> None:
@@ -171,8 +180,3 @@ def _print(frame: pd.DataFrame, as_json: bool, as_csv: bool) -> None:
         typer.echo(frame.convert_dtypes().to_csv(index=False), nl=False)
     else:
         print_table(frame)
-
-
-def _indented(value: Any) -> str:
-    text = ", ".join(map(str, value)) if isinstance(value, list) else str(value)
-    return text.replace("\n", "\n" + " " * 14)

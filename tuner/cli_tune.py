@@ -14,9 +14,13 @@ if TYPE_CHECKING:
 def tune(
     spec: Annotated[Path, typer.Argument(help="Study specification (YAML).", exists=True, dir_okay=False)],
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say how large the space and the work are.")] = False,
-    restart: Annotated[bool, typer.Option("--restart", help="Delete the stored study of this name and begin anew.")] = False,
+    restart: Annotated[
+        bool, typer.Option("--restart", help="Delete the stored study of this name and begin anew.")
+    ] = False,
     fork: Annotated[bool, typer.Option("--fork", help="Keep the stored study and begin a new one beside it.")] = False,
-    workers: Annotated[int | None, typer.Option("--workers", min=1, help="Worker processes; never changes results.")] = None,
+    workers: Annotated[
+        int | None, typer.Option("--workers", min=1, help="Worker processes; never changes results.")
+    ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="No progress bar.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the outcome as JSON.")] = False,
 ) -> None:
@@ -46,8 +50,14 @@ def _dry_run(problem: Problem, as_json: bool) -> None:
         console.print_json(data=found)
         return
     console.print(str(problem.workload.program), markup=False)
-    console.print(f"mappings in the space: {found['mappings']:.3g} in {found['structures']} structures of cuts and loop orders")
-    console.print(f"legal among {found['sampled']} uniform samples: {found['legal']}, within capacity: {found['within_capacity']}")
+    console.print(
+        f"mappings in the space: {found['mappings']:.3g} in {found['structures']} structures of cuts and loop orders"
+    )
+    console.print(
+        f"legal among {found['sampled']} uniform samples: {found['legal']}, within capacity: {found['within_capacity']}"
+    )
     console.print(f"tokens per simulation: median {found['tokens_median']:.3g}, 90 % below {found['tokens_p90']:.3g}")
     console.print(f"engine speed here: {found['tokens_per_second']:.3g} tokens/s")
-    console.print(f"expected time: {found['minutes']:.1f} minutes for {found['simulations']} simulations on {found['workers']} workers")
+    console.print(
+        f"expected time: {found['minutes']:.1f} minutes for {found['simulations']} simulations on {found['workers']} workers"
+    )

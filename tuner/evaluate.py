@@ -66,6 +66,7 @@ def evaluate(
     profiles: list[tuple[str, Profile]] = []
     failure = None
     for step in schedule(workload.program, mapping).steps:
+
         def storage_of(tensor: str, layout: Layout) -> Storage:
             return cache.get(data[tensor], layout, machine)
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from costmodel import StatisticsCache, estimate, screen
+from costmodel import Statistics, estimate, screen
 from hwsim import Limits
 from mapper.machine import load_machine
 from mapper.mapping import Loops, Mapping
@@ -23,7 +23,7 @@ SAMPLES = 40
 def forecast(problem: Problem) -> dict[str, Any]:
     """Size of the space, tokens per simulation and expected minutes; simulates nothing of the study itself."""
     spec, space = problem.spec, problem.space
-    statistics = StatisticsCache()
+    statistics = Statistics()
     rng = np.random.default_rng(spec.search.seed)
     mappings = [space.sample(rng) for _ in range(SAMPLES)]
     fitting = [m for m in mappings if not screen(space.workload, m, space.machine_of(m), statistics)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
@@ -14,6 +14,7 @@ import numpy as np
 from costmodel import MODEL_VERSION
 from hwsim import SIMULATOR_VERSION, Limits
 from mapper.canonical import plain
+from mapper.errors import StudyError
 from mapper.mapping import Mapping
 from studies.records import BASELINE, StudyHandle, TrialRecord, VerdictRecord
 from studies.store import StudyStore
@@ -42,10 +43,9 @@ class Progress:
 
 def run_study(problem: Problem, store: StudyStore, study: StudyHandle, workers: int, report: Report) -> str:
     """Runs or resumes a study to its end; returns why it ended. Rows depend on the specification alone."""
-    limits = Limits(max_cycles=problem.spec.limits.cycles, max_tokens=problem.spec.limits.tokens)
     problem.workload.computed  # noqa: B018 - once here, so that every worker receives it
     problem.space.structures  # noqa: B018 - an empty space is reported before any process starts
-    with open_executor(problem.space, limits, workers) as executor:
+    with open_executor(problem.space, workers) as executor:
         return _Loop(problem, store, study, executor, report).run()
 
 
@@ -55,6 +55,7 @@ class _Loop:
     ) -> None:
         self._problem, self._store, self._study, self._executor, self._report = problem, store, study, executor, report
         spec = problem.spec
+        self._limits = Limits(max_cycles=spec.limits.cycles, max_tokens=spec.limits.tokens)
         self._search = Search(problem.space, spec.search.sampler, spec.search.seed, spec.objectives)
         self._rows: list[TrialRecord] = []
         self._first: dict[str, TrialRecord] = {}
@@ -114,7 +115,7 @@ class _Loop:
         for n, screening in zip(new, self._executor.map(screen_task, mappings, chunksize=4), strict=True):
             drafts[n] = self._screened(drafts[n], screening)
         chosen = self._select(batch, drafts, new)
-        results = self._simulate([proposals[n].mapping for n in chosen])
+        results = self._simulate([m for n in chosen if (m := proposals[n].mapping)], self._limits)
         for n, result in zip(chosen, results, strict=True):
             drafts[n] = _simulated(drafts[n], result)
         known = {**self._first, **{key: drafts[n] for key, n in fresh.items()}}
@@ -126,7 +127,7 @@ class _Loop:
         return TrialRecord(
             number, batch, "rejected" if mapping is None else "screened", proposal.params, proposal.distributions,
             None if mapping is None else plain(mapping), None if mapping is None else mapping.key,
-            verdicts=verdicts, model_version=MODEL_VERSION, simulator_version=SIMULATOR_VERSION,
+            verdicts=verdicts, model_version=str(MODEL_VERSION), simulator_version=str(SIMULATOR_VERSION),
         )  # fmt: skip
 
     def _screened(self, draft: TrialRecord, screening: Screening) -> TrialRecord:
@@ -149,22 +150,23 @@ class _Loop:
             drafts[n] = dataclasses.replace(drafts[n], verdicts=(verdict,))
         return chosen
 
-    def _simulate(self, mappings: Iterable[Mapping | None]) -> list[Simulation]:
-        futures = [self._executor.submit(simulate_task, m) for m in mappings]
+    def _simulate(self, mappings: Sequence[Mapping], limits: Limits) -> list[Simulation]:
+        futures = [self._executor.submit(simulate_task, m, limits) for m in mappings]
         try:
             return [f.result() for f in futures]
         except BrokenProcessPool as error:
             text = "a worker process died while simulating: most likely out of memory; rerun with fewer --workers"
-            raise RuntimeError(text) from error
+            raise StudyError(text) from error
 
     def _baseline(self) -> TrialRecord:
         mapping = self._problem.space.default()
         screening = self._executor.submit(screen_task, mapping).result()
         draft = TrialRecord(
             BASELINE, BASELINE, "screened", {}, {}, plain(mapping), mapping.key, screening.estimate,
-            screening.verdicts, model_version=MODEL_VERSION, simulator_version=SIMULATOR_VERSION,
+            screening.verdicts, model_version=str(MODEL_VERSION), simulator_version=str(SIMULATOR_VERSION),
         )  # fmt: skip
-        return _simulated(draft, self._simulate([mapping])[0])
+        (result,) = self._simulate([mapping], Limits())  # what everything is compared with is never cut short
+        return _simulated(draft, result)
 
 
 def _simulated(draft: TrialRecord, result: Simulation) -> TrialRecord:

@@ -69,7 +69,9 @@ def print_outcome(found: Outcome, reason: str, as_json: bool) -> None:
         return
     console.print(f"\n[bold]{found.name}[/bold]: {reason}")
     counts = ", ".join(f"{n} {state}" for state, n in sorted(found.counts.items()))
-    console.print(f"{counts}; {found.distinct_screened} distinct legal mappings screened, {found.orders_simulated} loop orders simulated")
+    console.print(
+        f"{counts}; {found.distinct_screened} distinct legal mappings screened, {found.orders_simulated} loop orders simulated"
+    )
     nnz = ", ".join(f"nnz({t}) = {n:,}" for t, n in found.output_nnz.items())
     console.print(f"effectual multiplies = {found.effectual_multiplies:,}; {nnz}")
     console.print(_table(found))

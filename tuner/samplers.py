@@ -19,9 +19,7 @@ def make_sampler(name: str, seed: int) -> optuna.samplers.BaseSampler:
     import optuna
 
     if name == "tpe":
-        return optuna.samplers.TPESampler(
-            seed=seed, multivariate=True, group=True, constant_liar=True, warn_independent_sampling=False
-        )
+        return optuna.samplers.TPESampler(seed=seed, multivariate=True, constant_liar=True)
     if name == "random":
         return optuna.samplers.RandomSampler(seed=seed)
     raise InputError(f"unknown sampler {name!r}.{nearest(name, SAMPLERS)}")

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from studies.records import DatasetRecord, StudyHandle
+from studies.inputs import dataset_records
+from studies.records import StudyHandle
 from studies.store import StudyStore
 from tuner.loop import Progress, run_study
 from tuner.problem import Problem
@@ -22,24 +23,15 @@ class Session:
 def open_session(problem: Problem, *, restart: bool = False, fork: bool = False) -> Session:
     """Creates the study of ``problem`` or finds it for resumption (StudyError if its specification changed)."""
     store = StudyStore(problem.spec.storage)
-    study = store.open(problem.identity, problem.spec.name, datasets=datasets(problem), restart=restart, fork=fork)
+    datasets = dataset_records(problem.spec, problem.workload)
+    study = store.open(problem.identity, problem.spec.name, datasets=datasets, restart=restart, fork=fork)
     return Session(problem, store, study)
-
-
-def datasets(problem: Problem) -> tuple[DatasetRecord, ...]:
-    """One record per input tensor."""
-    records = []
-    for source in problem.spec.sources:
-        tensor = problem.workload.tensors[source.name]
-        origin = source.file or source.kind or "memory"
-        records.append(DatasetRecord(source.name, tensor.key, origin, tensor.shape, tensor.nnz, tensor.notes))
-    return tuple(records)
 
 
 def run_session(session: Session, workers: int, show: bool) -> str:
     """Runs to the end of the budget; returns the reason for stopping."""
     if not show:
-        return run_study(session.problem, session.store, session.study, workers, lambda progress: None)
+        return run_study(session.problem, session.store, session.study, workers, lambda _: None)
     from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
     from rich.progress import Progress as Bar
 

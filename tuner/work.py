@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from multiprocessing import get_context
 from typing import Any
 
-from costmodel import StatisticsCache, estimate, screen
+from costmodel import Statistics, estimate, screen
 from hwsim import Limits
 from mapper.canonical import plain
 from mapper.mapping import Mapping
@@ -41,9 +41,9 @@ class Simulation:
 class Worker:
     """The state of one worker: the space and its caches."""
 
-    def __init__(self, space: MappingSpace, limits: Limits) -> None:
-        self.space, self.limits = space, limits
-        self._statistics, self._storage = StatisticsCache(), StorageCache()
+    def __init__(self, space: MappingSpace) -> None:
+        self.space = space
+        self._statistics, self._storage = Statistics(), StorageCache()
 
     def screen(self, mapping: Mapping) -> Screening:
         """Legality, capacity, then the model."""
@@ -53,19 +53,19 @@ class Worker:
             return Screening(tuple(VerdictRecord(v.rule, v.measured, v.limit, v.unit, v.where) for v in found), None)
         return Screening((), plain(estimate(workload, mapping, machine, statistics=self._statistics)))
 
-    def simulate(self, mapping: Mapping) -> Simulation:
+    def simulate(self, mapping: Mapping, limits: Limits) -> Simulation:
         """Ground truth; whatever goes wrong inside is a failed row, never a lost one."""
         started = time.perf_counter()
         try:
-            result = self.run(mapping)
+            result = self.run(mapping, limits)
         except MemoryError as error:
             return Simulation(f"out of memory: {error}", {}, None, time.perf_counter() - started)
         values = {n: float(getattr(result, n)) for n in ("latency_cycles", "traffic_bytes", "energy_pj")}
         return Simulation(result.failure, values, result.summary, time.perf_counter() - started)
 
-    def run(self, mapping: Mapping) -> Evaluation:
+    def run(self, mapping: Mapping, limits: Limits) -> Evaluation:
         """The full evaluation, outputs included."""
-        return evaluate(self.space.workload, mapping, self.space.machine_of(mapping), self.limits, self._storage)
+        return evaluate(self.space.workload, mapping, self.space.machine_of(mapping), limits, self._storage)
 
 
 class InlineExecutor(Executor):
@@ -81,20 +81,20 @@ class InlineExecutor(Executor):
         return future
 
 
-def open_executor(space: MappingSpace, limits: Limits, workers: int) -> Executor:
+def open_executor(space: MappingSpace, workers: int) -> Executor:
     """An executor whose processes hold ``space``: inline for one worker, spawned processes for more."""
     if workers == 1:
-        _start(space, limits)
+        _start(space)
         return InlineExecutor()
-    return ProcessPoolExecutor(workers, get_context("spawn"), _start, (space, limits))
+    return ProcessPoolExecutor(workers, get_context("spawn"), _start, (space,))
 
 
 _worker: Worker
 
 
-def _start(space: MappingSpace, limits: Limits) -> None:
-    global _worker
-    _worker = Worker(space, limits)
+def _start(space: MappingSpace) -> None:
+    global _worker  # noqa: PLW0603 - a process pool hands state to its workers this way
+    _worker = Worker(space)
 
 
 def screen_task(mapping: Mapping) -> Screening:
@@ -102,6 +102,6 @@ def screen_task(mapping: Mapping) -> Screening:
     return _worker.screen(mapping)
 
 
-def simulate_task(mapping: Mapping) -> Simulation:
+def simulate_task(mapping: Mapping, limits: Limits) -> Simulation:
     """``Worker.simulate`` of this process."""
-    return _worker.simulate(mapping)
+    return _worker.simulate(mapping, limits)

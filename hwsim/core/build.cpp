@@ -73,8 +73,7 @@ class Builder {
     u_.fail(std::string("parameter '") + key + "' has the unknown value '" + name + "'.");
   }
   Traffic* account(const char* key) const {
-    const auto tensor = param<std::int64_t>(key);
-    return tensor < 0 ? nullptr : &engine_.traffic.at(std::size_t(tensor));
+    return &engine_.traffic.at(std::size_t(param<std::int64_t>(key)));
   }
 
   template <class T>
@@ -87,7 +86,9 @@ class Builder {
   }
 
   Level level() const {
-    Level level{.pos = values<std::int64_t>("pos"), .compressed = spec_.arrays.contains("crd")};
+    Level level;
+    level.pos = values<std::int64_t>("pos");
+    level.compressed = spec_.arrays.contains("crd");
     if (level.pos.empty()) u_.fail("array 'pos' must hold one more entry than there are fibers, got none.");
     if (level.compressed) level.crd = values<std::int64_t>("crd");
     for (std::size_t r = 0; r + 1 < level.pos.size(); ++r)
@@ -180,6 +181,7 @@ Task Builder::tile_load_task() {
 Task Builder::store_task() {
   const std::size_t n = spec_.inputs.size() - 1;
   StorePlan plan{.tile_levels = param<std::size_t>("tile_levels"),
+                 .inner = {},
                  .value_bytes = param<std::int64_t>("value_bytes"),
                  .coordinate_bytes = param<std::int64_t>("coordinate_bytes"),
                  .pointer_bytes = param<std::int64_t>("pointer_bytes"),

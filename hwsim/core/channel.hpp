@@ -53,7 +53,7 @@ struct Channel {
   bool empty() const { return head == tail; }
   bool has_room() const { return tail - head < capacity; }
 
-  Token peek(Time& t) {
+  HWSIM_INLINE Token peek(Time& t) {
     const Slot s = slots[head & mask];
     const Time after = std::max(t, s.meta >> 2);
     waited += after - t;
@@ -61,22 +61,22 @@ struct Channel {
     return {s.bits, Kind(s.meta & 3)};
   }
   // Removes the head after a peek at clock `t`.
-  void drop(Time t) {
+  HWSIM_INLINE void drop(Time t) {
     slots[head & mask].meta = t + response;
     ++head;
   }
-  Token pop(Time& t) {
+  HWSIM_INLINE Token pop(Time& t) {
     const Token x = peek(t);
     drop(t);
     return x;
   }
   // The caller has made sure of room (tail != limit).
-  void wait_slot(Time& t) {
+  HWSIM_INLINE void wait_slot(Time& t) {
     const Time after = std::max(t, slots[(tail - back) & mask].meta & keep);
     blocked += after - t;
     t = after;
   }
-  void push(Time& t, Token x, Time available = 0) {
+  HWSIM_INLINE void push(Time& t, Token x, Time available = 0) {
     wait_slot(t);
     slots[tail & mask] = {x.bits, std::max(available, t + latency) << 2 | std::uint64_t(x.kind)};
     ++tail;

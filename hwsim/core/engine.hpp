@@ -61,7 +61,7 @@ struct Unit {
   Record record;
   std::string name, kind;
 
-  void end_turn(Time cycles = 1) { t += cycles, busy += cycles, ++turns; }
+  HWSIM_INLINE void end_turn(Time cycles = 1) { t += cycles, busy += cycles, ++turns; }
   void wait_until(Time time) {
     if (time > t) starved += time - t, t = time;
   }
@@ -121,16 +121,16 @@ struct Unit {
 struct In {
   Channel* channel = nullptr;
   bool connected() const { return channel; }
-  bool starved() const { return channel->empty(); }
-  Token peek(Unit& u) const { return channel->peek(u.t); }
-  void drop(Unit& u) const { channel->drop(u.t); }
-  Token pop(Unit& u) const { return channel->pop(u.t); }
+  HWSIM_INLINE bool starved() const { return channel->empty(); }
+  HWSIM_INLINE Token peek(Unit& u) const { return channel->peek(u.t); }
+  HWSIM_INLINE void drop(Unit& u) const { channel->drop(u.t); }
+  HWSIM_INLINE Token pop(Unit& u) const { return channel->pop(u.t); }
 };
 
 struct Out {
   Channel* channel = nullptr;
-  bool full() const { return channel && channel->tail == channel->limit; }
-  void push(Unit& u, Token x, Time available = 0) const {
+  HWSIM_INLINE bool full() const { return channel && channel->tail == channel->limit; }
+  HWSIM_INLINE void push(Unit& u, Token x, Time available = 0) const {
     if (channel) channel->push(u.t, x, available);
   }
 };

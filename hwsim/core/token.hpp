@@ -5,6 +5,12 @@
 #include <cstdint>
 #include <string>
 
+#if defined(__GNUC__)
+#define HWSIM_INLINE [[gnu::always_inline]] inline  // for what runs once per token
+#else
+#define HWSIM_INLINE inline
+#endif
+
 namespace hwsim {
 
 using Time = std::uint64_t;  // cycles

@@ -74,12 +74,12 @@ RAW = "5 6 S0 7 S0 8 9 S1 S1 1 S0 S2 D"
 
 def test_stream_scan_passes_the_fibers_asked_for() -> None:
     # The raw stream delivers a token per cycle from 1 on; the unit takes one per turn: 5 6 S0 discarded at 1 2 3,
-    # 7 pushed at 4. Its S0 (there at 5) is taken with the closing turn at 5, folded with the Stop of ref. Then 8, 9
-    # and S1 are discarded at 6, 7, 8, and the lone S1 of the second group, whose own Stop left at 9, at 10.
+    # 7 pushed at 4. Its S0 (there at 5) is taken with the closing turn at 5, folded with the Stop of ref. The lone S0
+    # of ref is the empty fiber S1 at 6. Asked for fiber 4, the unit discards 8 9 S1, the lone S1 and 1 S0 at 7 to 12;
+    # fiber 4 is empty and closes at 13, the Empty after it at 14.
     run = run_unit("stream_scan", ["1 S0 S0 4 N S1 D", RAW, None, PARENT], 2)
-    assert run.timed[0] == "7@5 S1@6 S1@10 S0@14 S2@15 D@16"
+    assert run.timed[0] == "7@5 S1@6 S1@7 S0@14 S2@15 D@16"
     assert run.streams[1] == "2 S1 S1 S0 S2 D"  # 7 is the third element of the raw stream
-    # t=11: fiber 3 discarded (1 at 11, S0 at 12), fiber 4 is empty and last of its group.
 
 
 @pytest.mark.parametrize(
@@ -103,14 +103,25 @@ def test_stream_scan_payload_and_one_level() -> None:
 
 
 @pytest.mark.parametrize(
-    ("refs", "message"),
+    ("refs", "crds"),
     [
-        ("1 0 S0 S0 S1 D", "asks for fiber 0 but the stream is at fiber 2"),
-        ("3 S0 S0 S1 D", "parent has Stop 0"),  # fiber 3 is in another group
-        ("1 S1 D", "parent has Stop 0"),
-        ("0 D", "parent has Stop 0"),
+        ("4 S0 D", "S1 D"),  # an intersection left whole groups out
+        ("S0 1 S0 S0 3 S1 D", "S1 7 S1 S1 1 S2 D"),  # a union put empty groups in
+        ("0 2 3 S0 D", "5 6 S0 8 9 S0 1 S1 D"),  # fibers of two raw groups in one
     ],
 )
-def test_stream_scan_refuses_other_groups(refs: str, message: str) -> None:
+def test_stream_scan_follows_the_groups_of_ref(refs: str, crds: str) -> None:
+    assert run_unit("stream_scan", [refs, RAW, None, PARENT], 2).streams[0] == crds
+
+
+@pytest.mark.parametrize(
+    ("refs", "raw", "message"),
+    [
+        ("1 0 S0 D", RAW, "asks for fiber 0 but the stream is at fiber 2"),
+        ("5 S0 D", RAW, "port ref has Val 5, port parent has Done"),  # there are fibers 0 to 4
+        ("2 S0 D", "5 S1 S0 D", "port parent has Val 1, port crd has Stop 1"),
+    ],
+)
+def test_stream_scan_misaligned(refs: str, raw: str, message: str) -> None:
     with pytest.raises(GraphError, match=message):
-        run_unit("stream_scan", [refs, RAW, None, PARENT], 2)
+        run_unit("stream_scan", [refs, raw, None, PARENT], 2)

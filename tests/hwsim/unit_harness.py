@@ -94,7 +94,7 @@ def run_unit(kind: str, inputs: Sequence[str | Sequence[Token] | None], outputs:
     profile = simulate(graph)
     shuffled = simulate(graph, shuffle_seed=1)
     assert profile.status == "done"
-    assert shuffled.to_json() == profile.to_json() and shuffled.sinks == profile.sinks
+    assert shuffled.to_json() == profile.to_json() and repr(shuffled.sinks) == repr(profile.sinks)  # NaN != NaN
     for context in profile.contexts:
         parts = context.busy + context.starved + context.blocked + context.memory + context.finished
         assert parts == profile.cycles, context

@@ -110,14 +110,18 @@ def test_formats_with_a_mode_order_restrict_the_loop_orders() -> None:
     limits = SpaceLimits(formats={"A": (parse_format("csr", 2),), "B": (parse_format("csr", 2),)})
     orders = {s.orders[0] for s in MappingSpace(product(), RDA, limits).structures}
     assert orders == {("i", "k", "j")}
-    both = SpaceLimits(formats={"A": (parse_format("csr", 2),), "B": (parse_format("csr", 2),)}, orders={"Z": (("j", "k", "i"),)})
+    both = SpaceLimits(
+        formats={"A": (parse_format("csr", 2),), "B": (parse_format("csr", 2),)}, orders={"Z": (("j", "k", "i"),)}
+    )
     with pytest.raises(EmptySpace, match="format-order at A"):
         MappingSpace(product(), RDA, both).size()
 
 
 def test_units_bound_the_lanes() -> None:
     poor = load_machine("rda")
-    few = type(poor)(**{f: getattr(poor, f) for f in poor.__slots__ if f != "units"}, units={**(poor.units or {}), "accumulate": 1})
+    few = type(poor)(
+        **{f: getattr(poor, f) for f in poor.__slots__ if f != "units"}, units={**(poor.units or {}), "accumulate": 1}
+    )
     limits = SpaceLimits(orders={"Z": (("i", "k", "j"),)})
     space = MappingSpace(product(), few, limits)
     mappings = [space.sample(np.random.default_rng(n)) for n in range(20)]

@@ -107,7 +107,10 @@ def test_random_einsum(case: int) -> None:
     ]
     used = sorted(set("".join(inputs)))
     output = "".join(rng.permutation(used)[: int(rng.integers(0, min(3, len(used)) + 1))])
-    arrays = [np.where(rng.random([extents[i] for i in t]) < 0.4, rng.integers(1, 9, [extents[i] for i in t]) / 8, 0) for t in inputs]
+    arrays = [
+        np.where(rng.random([extents[i] for i in t]) < 0.4, rng.integers(1, 9, [extents[i] for i in t]) / 8, 0)
+        for t in inputs
+    ]
     spec = ",".join(inputs) + "->" + output
     names = tuple("ABC"[: len(inputs)])
     tensors = {n: SparseTensor.from_dense(a) for n, a in zip(names, arrays, strict=True)}

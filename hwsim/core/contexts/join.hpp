@@ -19,7 +19,7 @@ template <std::size_t N>
 struct Heads {
   std::array<Token, N> crd, ref;
 
-  void check(const Unit& u) const {
+  HWSIM_INLINE void check(const Unit& u) const {
     const Token* control = nullptr;  // Stops must agree, and a Done meets nothing but Dones
     bool values = false;
     for (std::size_t i = 0; i < N; ++i) {

@@ -73,7 +73,9 @@ struct RawLevel {
   }
   // Pops one token of the current fiber and its payload; at its Stop the owner goes too.
   std::pair<Token, Token> take(Unit& u) {
-    const Token owner = parent.peek(u), x = crd.pop(u);
+    const Token owner = parent.peek(u);
+    if (last_stop > 0) u.misaligned({{"parent", owner}, {"crd", Token::stop(last_stop)}});
+    const Token x = crd.pop(u);
     const Token y = payload.connected() ? payload.pop(u) : x.is_val() ? Token::val(element) : x;
     if (!owner.is_val() || x.is_empty() || x.is_done()) u.misaligned({{"parent", owner}, {"crd", x}});
     if (x.is_val() ? !y.is_val() && !y.is_empty() : x != y) u.misaligned({{"crd", x}, {"payload", y}});

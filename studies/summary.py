@@ -1,0 +1,93 @@
+"""A study in a few facts and small tables: what ``study show`` prints and the report opens with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+from mapper.describe import describe_mapping
+from mapper.mapping import Mapping
+from studies.frames import Versions, best, front, model_errors, program_of, simulated, verdicts_frame, winners_frame
+from studies.records import StudyContents, TrialRecord
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+CAPACITY_RULE = "tile-over-capacity"
+
+
+@dataclass(frozen=True, eq=False)
+class Summary:
+    """``facts``: label -> text; ``funnel``: trials left after each stage; ``model_errors``: one
+    object per measure; rows made by other versions than the given ones are left out of all but the funnel."""
+
+    facts: dict[str, str]
+    funnel: tuple[tuple[str, int], ...]
+    winners: pd.DataFrame
+    verdicts: pd.DataFrame
+    model_errors: list[dict[str, Any]]
+
+
+def summarize(contents: StudyContents, versions: Versions | None = None) -> Summary:
+    """The summary of a study."""
+    return Summary(
+        facts=_facts(contents, versions),
+        funnel=funnel(contents, versions),
+        winners=winners_frame(contents, versions),
+        verdicts=verdicts_frame(contents.trials),
+        model_errors=[asdict(e) for e in model_errors(simulated(contents, versions))],
+    )
+
+
+def funnel(contents: StudyContents, versions: Versions | None = None) -> tuple[tuple[str, int], ...]:
+    """Trials that passed each stage, from all that were asked to the Pareto front."""
+    distinct = [t for t in contents.trials if t.state != "duplicate"]
+    too_large = [t for t in distinct if t.state == "rejected" and any(v.rule == CAPACITY_RULE for v in t.verdicts)]
+    passed = [t for t in distinct if t.state != "rejected"]
+    ran = [t for t in passed if t.state in ("simulated", "failed")]
+    return (
+        ("asked", len(contents.trials)),
+        ("distinct", len(distinct)),
+        ("legal", len(passed) + len(too_large)),
+        ("within capacity", len(passed)),
+        ("simulated", len(ran)),
+        ("completed", sum(t.state == "simulated" for t in ran)),
+        ("on the front", len(front(contents, versions))),
+    )
+
+
+def words_of(contents: StudyContents) -> Callable[[TrialRecord], str]:
+    """A function that says a trial's mapping in words; empty text for a trial without mapping."""
+    program = program_of(contents)
+    return lambda trial: describe_mapping(program, Mapping.from_json(trial.mapping)) if trial.mapping else ""
+
+
+def winner_words(contents: StudyContents, versions: Versions | None = None) -> str:
+    """The best mapping by the first objective in words; empty text without one."""
+    winner = best(contents, contents.objectives[0], versions)
+    return words_of(contents)(winner) if winner else ""
+
+
+def _facts(contents: StudyContents, versions: Versions | None) -> dict[str, str]:
+    identity, handle = contents.handle.identity, contents.handle
+    knobs = identity["space"]["machine"]
+    facts = {
+        "study": handle.name,
+        "status": handle.finished or f"open after {handle.batches} batches",
+        "created": handle.created_at,
+        "program": identity["program"],
+        "inputs": "\n".join(
+            f"{d.tensor}: {d.source}, {' x '.join(map(str, d.shape)) or 'scalar'}, {d.nnz:,} stored"
+            + "".join(f" ({note})" for note in d.notes)
+            for d in contents.datasets
+        ),
+        "machine": ", ".join([identity["machine"]["fields"]["name"], *(f"{k} in {v}" for k, v in sorted(knobs.items()))]),
+        "objectives": ", ".join(contents.objectives),
+        "constraints": ", ".join(f"{name} <= {limit:g}" for name, limit in identity["constraints"].items()),
+        "search": ", ".join(f"{name} {value}" for name, value in identity["search"].items()),
+    }
+    stale = sum(versions.stale(t) for t in contents.trials) if versions else 0
+    if stale:
+        facts["stale"] = f"{stale} trials of other model or simulator versions are left out"
+    return {name: text for name, text in facts.items() if text}

@@ -1,0 +1,80 @@
+"""The time rules of a channel: availability, slots, latencies, fill."""
+
+from __future__ import annotations
+
+import pytest
+from unit_harness import run_unit, unit_graph
+
+from hwsim import simulate
+
+FIVE = "1 2 3 4 5 D"
+
+
+@pytest.mark.parametrize(
+    ("depth", "latency", "response", "times"),
+    [
+        (None, 1, 1, [2, 3, 4, 5, 6, 7]),
+        (2, 1, 1, [2, 3, 4, 5, 6, 7]),  # full rate needs latency + response slots
+        (1, 1, 1, [2, 4, 6, 8, 10, 12]),
+        (3, 2, 1, [4, 5, 6, 7, 8, 9]),
+        (2, 2, 1, [4, 5, 7, 8, 10, 11]),  # 2 tokens per latency + response = 3 cycles
+        (2, 1, 3, [2, 3, 6, 7, 10, 11]),
+        (1, 3, 2, [6, 11, 16, 21, 26, 31]),
+    ],
+)
+def test_rate(depth: int | None, latency: int, response: int, times: list[int]) -> None:
+    # `number` costs a cycle per token, so the channels alone decide the rate.
+    run = run_unit("number", [FIVE], depth=depth, latency=latency, response_latency=response)
+    assert [time for _, time in run.profile.sinks["sink 0"]] == times
+
+
+def test_back_pressure_is_the_producers_wait() -> None:
+    # The sink takes nothing before 50, then all it has. Depth 3: 1 2 3 leave at 1, 2, 3; 4 and 5 and D from 51 on.
+    run = run_unit("number", [FIVE], depth=3, sink_times={0: [50]})
+    assert [time for _, time in run.profile.sinks["sink 0"]] == [50, 50, 50, 52, 53, 54]
+    assert run.unit.blocked == 51 - 4
+    assert {c.name: c.max_fill for c in run.profile.channels} == {"in 0": 3, "out 0": 3}
+
+
+@pytest.mark.parametrize(("depth", "fill"), [(8, 6), (6, 6), (4, 4), (1, 1)])
+def test_fill_is_counted_in_simulated_time(depth: int, fill: int) -> None:
+    # Six tokens at 1 .. 6, the sink takes all at 50; in the input channel each token goes before the next but one comes.
+    graph = unit_graph("number", [FIVE], depth=depth, sink_times={0: [50]})
+    for seed in (None, 0, 1, 2):
+        out = simulate(graph, shuffle_seed=seed).channels[1]
+        assert (out.max_fill, out.tokens) == (fill, 6)
+
+
+def test_fill_of_unbounded_channels_is_not_kept() -> None:
+    assert [c.max_fill for c in run_unit("number", [FIVE]).profile.channels] == [None, None]
+
+
+@pytest.mark.parametrize("depth", [1, 63, 64, 65, 1000, 10**7, None])
+def test_rings_grow_without_changing_time(depth: int | None) -> None:
+    # 5000 tokens; the sink waits until 3000, so that deep channels fill up and shallow ones block.
+    count = 5000
+    stream = [*(("val", k) for k in range(count)), ("done",)]
+    graph = unit_graph("number", [stream], depth=depth, sink_times={0: [3000]})
+    profile = simulate(graph)
+    pops = [time for _, time in profile.sinks["sink 0"]]
+    expected, pushes = [], []  # slot-exact model of the two channels, token by token
+    free_in: list[int] = []
+    clock_source = clock_unit = clock_sink = 0
+    for n in range(count + 1):
+        if depth is not None and n >= depth:
+            clock_source = max(clock_source, free_in[n - depth])
+        clock_unit = max(clock_unit, clock_source + 1)
+        free_in.append(clock_unit + 1)
+        if depth is not None and n >= depth:
+            clock_unit = max(clock_unit, expected[n - depth] + 1)
+        pushes.append(clock_unit)
+        clock_sink = max(clock_sink, clock_unit + 1, 3000)
+        expected.append(clock_sink)
+        clock_source, clock_unit = clock_source + 1, clock_unit + 1
+    assert pops == expected
+    assert simulate(graph, shuffle_seed=3).to_json() == profile.to_json()
+    if depth is not None:
+        # Tokens pushed at or before the time a token is pushed, less those whose slot is free by then.
+        fill = max(n + 1 - sum(1 for k in range(max(0, n - depth), n) if expected[k] + 1 <= pushes[n]) - max(0, n - depth)
+                   for n in range(count + 1))  # fmt: skip
+        assert profile.channels[1].max_fill == fill
