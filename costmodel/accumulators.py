@@ -14,7 +14,7 @@ import numpy as np
 from costmodel.counting import AnyStatistics
 from costmodel.factors import Column, Factor, Floats, Ints, group_sum, pack, radices
 from costmodel.nest import Nest
-from costmodel.spills import spilled_entries
+from costmodel.spills import Returning, spilled_entries
 from costmodel.statistics import TensorStatistics
 from mapper.machine import Machine
 
@@ -23,7 +23,8 @@ from mapper.machine import Machine
 class Accumulator:
     """Shape of a statement's accumulator.
 
-    ``scope``: depth of the loop that opens it; ``depth``: depth of its values; ``keys``: number of key streams;
+    ``scope``: depth of the loop that opens it; ``depth``: depth of its values; ``keys``: coordinates per entry, one for both loops of a
+    tiled index;
     ``returns``: depths of the reduced loops inside, under whose iterations keys come again.
     """
 
@@ -42,13 +43,13 @@ class Accumulator:
 @dataclass(frozen=True, slots=True, eq=False)
 class Scopes:
     """Per scope (or kind of scope, of which there are ``number``): its ``lane``, the ``entries`` it drains, the
-    ``values`` it takes in and, per returning loop, the ``steps`` of that loop inside it."""
+    ``values`` it takes in, and the returning loops inside it."""
 
     lane: Ints
     number: Floats
     entries: Floats
     values: Floats
-    steps: tuple[Floats, ...]
+    returning: tuple[Returning, ...]
 
     def per_lane(self, amount: Floats, lanes: int) -> Floats:
         """Sum over scopes of an amount per scope."""
@@ -71,7 +72,7 @@ def accumulator_of(nest: Nest) -> Accumulator | None:
     returns = tuple(q for q, (i, _) in enumerate(nest.loops[:depth], 1) if i not in kept)
     if not returns:
         return None
-    keys = depth - returns[0] + 1 - len(returns)
+    keys = len({i for i, _ in nest.loops[returns[0] : depth] if i in kept})
     return Accumulator(returns[0], depth, keys, returns)
 
 
@@ -81,9 +82,7 @@ def reduction_of(nest: Nest, machine: Machine) -> Reduction | None:
     if shape is None:
         return None
     scopes = _mean_scopes(nest, shape) if nest.model.level != "L2" else _scopes(nest, shape)
-    capacity = shape.capacity(machine)
-    cells = [_cells_below(nest, depth, shape.depth) for depth in shape.returns]
-    spilled = spilled_entries(scopes.entries, scopes.values, scopes.steps, cells, capacity)
+    spilled = spilled_entries(scopes.entries, scopes.values, scopes.returning, shape.capacity(machine))
     return Reduction(shape, scopes, spilled)
 
 
@@ -92,18 +91,12 @@ def _target_statistics(nest: Nest) -> AnyStatistics:
     return nest.model.stats(target.tensor, nest.model.workload.shape(target, nest.number))
 
 
-def _depths(nest: Nest, shape: Accumulator) -> tuple[int, ...]:
-    """Depths whose prefixes are counted per scope: returning loops, values, products."""
-    return (*shape.returns, shape.depth, len(nest.loops))
-
-
 def _mean_scopes(nest: Nest, shape: Accumulator) -> Scopes:
-    stats = _target_statistics(nest)
-    opened = np.maximum(nest.joined(shape.scope - 1) if shape.scope > 1 else np.ones(nest.lanes), 1e-9)
-    *steps, reached, products = (nest.joined(depth) / opened for depth in _depths(nest, shape))
-    values = _hit(reached, products)
-    entries = np.full(nest.lanes, stats.nnz / nest.lanes) / opened
-    return Scopes(np.arange(nest.lanes), opened, np.minimum(entries, values), values, tuple(steps))
+    opened = np.maximum(nest.joined(shape.scope - 1), 1e-9)
+    inside = {depth: nest.joined(depth) / opened for depth in _depths(nest, shape)}
+    values = _values(nest, inside[shape.depth], inside[len(nest.loops)])
+    entries = np.minimum(np.full(nest.lanes, _target_statistics(nest).nnz / nest.lanes) / opened, values)
+    return Scopes(np.arange(nest.lanes), opened, entries, values, _returning(nest, shape, inside))
 
 
 def _scopes(nest: Nest, shape: Accumulator) -> Scopes:
@@ -115,15 +108,47 @@ def _scopes(nest: Nest, shape: Accumulator) -> Scopes:
     full = tuple((m, 1) for m in range(len(modes)))
     made = Factor(tuple((target.indices[m], g) for m, g in view), *stats.marginal(full, view))
     points, entries = _by_lane(nest, outer, made)
-    *steps, reached, products = (_looked_up(nest, outer, points, depth) for depth in _depths(nest, shape))
-    values = np.maximum(_hit(reached, products), entries)
-    return Scopes(points[-1], np.ones(entries.size), entries, values, tuple(steps))
+    inside = {depth: _looked_up(nest, outer, points, depth) for depth in _depths(nest, shape)}
+    values = np.maximum(_values(nest, inside[shape.depth], inside[len(nest.loops)]), entries)
+    return Scopes(points[-1], np.ones(entries.size), entries, values, _returning(nest, shape, inside))
 
 
-def _hit(cells: Floats, balls: Floats) -> Floats:
-    """Prefixes that at least one of their products reaches, were products thrown at them uniformly."""
-    share = np.divide(balls, cells, out=np.zeros_like(cells), where=cells > 0)
-    return np.where(balls > cells * (1 + 1e-9), cells * -np.expm1(-share), np.minimum(cells, balls))
+def _depths(nest: Nest, shape: Accumulator) -> tuple[int, ...]:
+    """Depths whose prefixes are counted per scope: around and at returning loops, values, products."""
+    around = (q - 1 for q in shape.returns[1:])
+    return tuple(dict.fromkeys((*around, *shape.returns, shape.depth, len(nest.loops))))
+
+
+def _returning(nest: Nest, shape: Accumulator, inside: dict[int, Floats]) -> tuple[Returning, ...]:
+    one = np.ones(inside[shape.depth].size)
+    cells = {q: _cells_below(nest, q, shape.depth) for r in shape.returns for q in (r - 1, r)}
+    return tuple(
+        Returning(one if q == shape.scope else inside[q - 1], cells[q - 1], inside[q], cells[q]) for q in shape.returns
+    )
+
+
+def _values(nest: Nest, reached: Floats, products: Floats) -> Floats:
+    """Prefixes with at least one product, of which ``reached`` have operands: each of the entries that the sparser
+    operand has there meets a partner with the same chance."""
+    kept, trailing = nest.statement.target.indices, set[str]()
+    for index, _ in reversed(nest.loops):
+        if index in kept:
+            break
+        trailing.add(index)
+    tiled = dict(nest.plan.tiles)
+    entries = []
+    for operand in nest.operands:
+        if trailing & set(operand.access.indices):
+            full = tuple((m, 1) for m in range(len(operand.access.indices)))
+            names = operand.access.indices
+            left = tuple((m, tiled.get(names[m], 1) if names[m] in trailing else 1) for m, _ in full)
+            held = tuple((m, g) for m, g in left if names[m] not in trailing or names[m] in tiled)
+            entries.append(operand.stats.count(full) / max(1.0, operand.stats.count(held)))
+    if not entries:
+        return np.minimum(reached, products)
+    most = max(1.0, min(entries))
+    share = np.divide(products, reached * most, out=np.zeros_like(reached), where=reached > 0)
+    return reached * -np.expm1(most * np.log1p(-np.minimum(share, 1 - 1e-12)))
 
 
 def _with_lane(nest: Nest, outer: tuple[Column, ...], depth: int) -> tuple[Column, ...]:
@@ -160,11 +185,11 @@ def _looked_up(nest: Nest, outer: tuple[Column, ...], points: tuple[Ints, ...], 
 
 
 def _cells_below(nest: Nest, depth: int, last: int) -> float:
-    """Output positions within one iteration of the loop at ``depth``."""
+    """Output positions of a lane within one iteration of the loop at ``depth``."""
     tiled, size = dict(nest.plan.tiles), 1.0
-    for index, part in nest.loops[depth:last]:
+    for q, (index, part) in enumerate(nest.loops[depth:last], depth + 1):
         if index in nest.statement.target.indices:
             extent = nest.extents[index]
             tiles = -(-extent // tiled[index]) if index in tiled else 1
-            size *= tiles if part == "tile" else extent / tiles
+            size *= (tiles if part == "tile" else extent / tiles) / (nest.lanes if q == nest.lane_depth else 1)
     return size

@@ -13,7 +13,7 @@ from functools import cached_property
 import numpy as np
 
 from costmodel.counting import AnyStatistics, Counter, Leaf
-from costmodel.factors import Column, Factor, Floats
+from costmodel.factors import Column, Floats
 from costmodel.statistics import MODEL_LEVELS, Statistics
 from costmodel.tiles import level_view
 from costmodel.uniform import UniformStatistics, expected_entries
@@ -138,14 +138,6 @@ class Nest:
             others = [o.leaf(self.loops, depth - 1) for m, o in enumerate(self.operands) if m != n]
             return self._per_lane([(1, [own, *others])], depth)
         return self._per_lane([(1, [own])], depth)
-
-    def visits(self, n: int, depth: int) -> Factor:
-        """Visits of every tile of operand ``n`` in all lanes, at ``depth`` of its last tile loop. Level L2 only."""
-        operand = self.operands[n]
-        keep = tuple((operand.access.indices[m], operand.layout.tiles[m]) for m in sorted(operand.layout.tile_modes))
-        factor = self.counter.by(self.visiting(n, depth), self.variables(depth), keep)
-        times = self.lanes if depth < self.lane_depth else 1
-        return Factor(factor.columns, factor.coords, factor.weights * times)
 
     def visiting(self, n: int, depth: int) -> list[Leaf]:
         """Leaves whose join is where operand ``n`` is reached at ``depth``."""

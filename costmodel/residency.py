@@ -1,81 +1,136 @@
-"""Fetches of every tile under a residency policy."""
+"""Fetches of every tile under a residency policy.
+
+``none`` fetches at every visit. ``lru`` keeps the most recently used tiles that fit, so a tile comes again only if
+more than the buffer's bytes of other tiles were used since. Each foreign loop (one whose index the operand lacks)
+brings the tiles below it, its *panel*, again in every iteration; a tile is taken to be visited in each iteration with
+the same chance, independently (Che's approximation of LRU, IEEE JSAC 20(7), 2002, in iterations instead of time).
+A panel that fits is fetched once, a panel visited whole in every iteration that does not fit is always fetched again.
+"""
 
 from __future__ import annotations
+
+from dataclasses import dataclass
 
 import numpy as np
 
 from costmodel.counting import Leaf
-from costmodel.factors import Factor, Floats, pack, radices
+from costmodel.factors import Factor, Floats, Ints, pack, radices
 from costmodel.nest import Nest
 from costmodel.tiles import TileSizes
 from mapper.machine import Machine
 
 
-def kept_visits(nest: Nest, n: int, depth: int, sizes: TileSizes, machine: Machine) -> Floats:
-    """Fetches of every tile of operand ``n`` (order of ``sizes``), whose last tile loop is at ``depth``; all lanes.
+@dataclass(frozen=True, slots=True, eq=False)
+class _Panels:
+    """For one foreign loop with ``iterations``: the panel that each tile belongs to, and for how many equal tiles of
+    it each stands (1, or many where one mean tile stands for all)."""
 
-    ``none``: every visit. ``lru``: visits under the outermost foreign loop whose panel fits, and under the foreign
-    loops inside it, count as one. The panel of a loop is the sum of the tiles visited under fixed outer loops.
-    """
-    visits = _spread(nest, n, sizes, nest.visits(n, depth))
-    if nest.model.mapping.residency == "none":
-        return visits
-    indices = nest.operands[n].access.indices
-    foreign = [q for q, (i, _) in enumerate(nest.loops[:depth], 1) if i not in indices]
-    fetched, settled = visits.copy(), np.zeros(visits.size, bool)
-    for q in foreign:  # outermost first: its panel holds those of the loops inside
-        panel = _panel(nest, n, q, sizes, visits > 0)
-        fits = (panel <= machine.buffer_bytes if machine.buffer_bytes is not None else np.full(panel.size, True)) & ~settled
-        if fits.any():
-            once = _spread(nest, n, sizes, _projected(nest, n, depth, q))
-            fetched = np.where(fits, np.minimum(visits, once), fetched)
-            settled |= fits
-    return fetched
+    number: Ints
+    share: float
+    iterations: float
 
 
-def _spread(nest: Nest, n: int, sizes: TileSizes, factor: Factor) -> Floats:
-    """Weights of a factor over the tiles of operand ``n``, 0 where it has none."""
-    if not sizes.tiles or not factor.weights.size:
-        return np.zeros(sizes.values.size)
-    both = [np.concatenate(pair) for pair in zip(sizes.coords, factor.coords, strict=True)]
-    key = pack(both, radices(factor.columns, nest.extents))
-    tile, asked = key[: sizes.values.size], key[sizes.values.size :]
-    found = np.zeros(sizes.values.size)
-    found[np.searchsorted(tile, asked)] = factor.weights
-    return found
-
-
-def _panel(nest: Nest, n: int, position: int, sizes: TileSizes, visited: np.ndarray) -> Floats:
-    """Bytes of the panel that each tile belongs to, for the foreign loop at ``position``."""
+def fetches(nest: Nest, n: int, depth: int, sizes: TileSizes, machine: Machine) -> Floats:
+    """Fetches of every tile of operand ``n`` (order of ``sizes``) by all lanes; its last tile loop is at ``depth``."""
     operand = nest.operands[n]
-    fixed = {i for i, _ in nest.loops[: position - 1]}
-    size = np.where(visited, sizes.values + sizes.metadata, 0.0)
-    at = [c for (m, _), c in zip(sizes.view, sizes.coords, strict=True) if operand.access.indices[m] in fixed]
-    cells = [-(-operand.stats.shape[m] // g) for m, g in sizes.view if operand.access.indices[m] in fixed]
-    column = nest.lane_column
-    modes = [operand.access.indices[m] for m, _ in sizes.view]
-    if column is not None and column[0] in modes and column[0] not in fixed:
-        ends = np.array([hi for _, hi in nest.ranges])
-        at.append(np.searchsorted(ends, sizes.coords[modes.index(column[0])], side="right"))
-        cells.append(nest.lanes)
-    if not at:
-        return np.full(size.size, size.sum())
-    panel = np.unique(pack(at, cells), return_inverse=True)[1]
-    return np.bincount(panel, weights=size)[panel]
+    copies = 1 if _lane_position(nest, n, sizes) is not None else nest.lanes
+    visits = _visits(nest, n, depth, sizes, None)
+    if nest.model.mapping.residency == "none" or not sizes.values.size:
+        return visits * copies
+    foreign = [q for q, (i, _) in enumerate(nest.loops[:depth], 1) if i not in operand.access.indices]
+    size = sizes.values + sizes.metadata
+    hits, inner, outer_steps = np.zeros(visits.size), visits, 1.0
+    chances = []
+    for q in reversed(foreign):
+        outer = np.minimum(inner, _visits(nest, n, depth, sizes, q))
+        chances.append((q, inner, outer))
+        inner = outer
+    for q, inner, outer in reversed(chances):
+        panels = _panels(nest, n, q, sizes)
+        active = np.minimum(1.0, outer / outer_steps)
+        chance = np.minimum(1.0, np.divide(inner, outer * panels.iterations, out=np.zeros_like(inner), where=outer > 0))
+        kept = _iterations_kept(size * active * panels.share, chance, panels, machine.buffer_bytes)
+        hits += (inner - outer) * _returned(chance, kept, panels.iterations)
+        outer_steps *= panels.iterations
+    return (visits - hits) * copies
 
 
-def _projected(nest: Nest, n: int, depth: int, position: int) -> Factor:
-    """Visits that differ in more than the foreign loops from ``position`` inwards: those indices are projected out
-    of every operand (an upper bound where two other operands share such an index)."""
-    operand = nest.operands[n]
-    dropped = {i for i, _ in nest.loops[position - 1 : depth]} - set(operand.access.indices)
+def _lane_position(nest: Nest, n: int, sizes: TileSizes) -> int | None:
+    """Which tile coordinate of an operand tells the lane; None where every lane has all tiles."""
+    column, indices = nest.lane_column, nest.operands[n].access.indices
+    return next((k for k, (m, _) in enumerate(sizes.view) if column is not None and indices[m] == column[0]), None)
+
+
+def _visits(nest: Nest, n: int, depth: int, sizes: TileSizes, dropped_from: int | None) -> Floats:
+    """Visits of every tile in one lane, those that differ only in foreign loops from ``dropped_from`` inwards taken
+    as one: their indices are projected out of every operand (too many where two operands share such an index)."""
+    operand, column = nest.operands[n], nest.lane_column
+    inside = set() if dropped_from is None else {i for i, _ in nest.loops[dropped_from - 1 : depth]}
+    dropped = inside - set(operand.access.indices)
     leaves = [
         Leaf(x.stats, x.indices, tuple((m, g) for m, g in x.view if x.indices[m] not in dropped))
         for x in nest.visiting(n, depth)
     ]
     variables = {i: g for i, g in nest.variables(depth).items() if i not in dropped}
-    keep = tuple((operand.access.indices[m], operand.layout.tiles[m]) for m in sorted(operand.layout.tile_modes))
-    factor = nest.counter.by(leaves, variables, keep)
-    column = nest.lane_column
-    apart = column is not None and (depth < nest.lane_depth or column[0] in dropped)
-    return Factor(factor.columns, factor.coords, factor.weights * (nest.lanes if apart else 1))
+    lanes = nest.lanes if column is not None and column[0] in variables and column[0] not in operand.access.indices else 1
+    if nest.model.level != "L2":
+        return np.full(sizes.values.size, nest.counter.total(leaves, variables) / max(1.0, sizes.tiles) / lanes)
+    keep = tuple((operand.access.indices[m], g) for m, g in sizes.view)
+    return _spread(nest, sizes, nest.counter.by(leaves, variables, keep)) / lanes
+
+
+def _spread(nest: Nest, sizes: TileSizes, factor: Factor) -> Floats:
+    """Weights of a factor over all tiles, 0 where it has none."""
+    found = np.zeros(sizes.values.size)
+    if found.size and factor.weights.size:
+        both = [np.concatenate(pair) for pair in zip(sizes.coords, factor.coords, strict=True)]
+        key = pack(both, radices(factor.columns, nest.extents))
+        found[np.searchsorted(key[: found.size], key[found.size :])] = factor.weights
+    return found
+
+
+def _panels(nest: Nest, n: int, position: int, sizes: TileSizes) -> _Panels:
+    """Panels of the foreign loop at ``position``: tiles that agree in the loops above it, and in their lane."""
+    operand, column = nest.operands[n], nest.lane_column
+    index = nest.loops[position - 1][0]
+    steps = -(-nest.extents[index] // dict(nest.plan.tiles)[index])
+    iterations = steps / (nest.lanes if column is not None and column[0] == index else 1)
+    above = {i for i, _ in nest.loops[: position - 1]}
+    fixed = [k for k, (m, _) in enumerate(sizes.view) if operand.access.indices[m] in above]
+    cells = [-(-operand.stats.shape[m] // g) for m, g in (sizes.view[k] for k in fixed)]
+    lane = _lane_position(nest, n, sizes)
+    split = lane is not None and lane not in fixed
+    if nest.model.level != "L2":
+        panels = float(np.prod(cells)) * (nest.lanes if split else 1)
+        return _Panels(np.zeros(sizes.values.size, np.int64), max(1.0, sizes.tiles / panels), iterations)
+    at = [sizes.coords[k] for k in fixed]
+    if split and lane is not None:
+        at.append(np.searchsorted([hi for _, hi in nest.ranges], sizes.coords[lane], side="right"))
+        cells.append(nest.lanes)
+    number = np.unique(pack(at, cells), return_inverse=True)[1] if at else np.zeros(sizes.values.size, np.int64)
+    return _Panels(number.astype(np.int64), 1.0, iterations)
+
+
+def _iterations_kept(size: Floats, chance: Floats, panels: _Panels, capacity: int | None) -> Floats:
+    """Per tile: the most iterations whose distinct tiles of its panel fit the buffer."""
+    most = np.floor(panels.iterations)
+    if capacity is None:
+        return np.full(size.size, most)
+    groups = int(panels.number.max()) + 1
+    low, high = np.zeros(groups), np.full(groups, most)
+    absent = np.log1p(-np.minimum(chance, 1 - 1e-15))
+    fits = np.bincount(panels.number, weights=size * -np.expm1(absent * most)) <= capacity
+    low[fits] = most
+    while (low < high).any():
+        middle = np.ceil((low + high) / 2)
+        used = np.bincount(panels.number, weights=size * -np.expm1(absent * middle[panels.number]))
+        low, high = np.where(used <= capacity, middle, low), np.where(used <= capacity, high, middle - 1)
+    return low[panels.number]
+
+
+def _returned(chance: Floats, kept: Floats, iterations: float) -> Floats:
+    """Share of returns that come within ``kept`` iterations, all returns coming within the loop's own."""
+    absent = np.log1p(-np.minimum(chance, 1 - 1e-15))
+    every = -np.expm1(absent * max(1.0, iterations - 1))
+    share = np.divide(-np.expm1(absent * kept), every, out=np.zeros_like(chance), where=every > 0)
+    return np.minimum(1.0, share)

@@ -7,53 +7,74 @@ counts is how many distinct keys come between two returns.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
 from costmodel.factors import Floats
 
 
-def spilled_entries(
-    entries: Floats, values: Floats, steps: Sequence[Floats], cells: Sequence[float], capacity: int
-) -> Floats:
-    """Entries written in full runs, per scope (0 for unbounded ``capacity`` 0).
+@dataclass(frozen=True, slots=True, eq=False)
+class Returning:
+    """A reduced loop inside a scope, under whose iterations keys come again.
 
-    ``entries``: distinct keys of the scope; ``values``: what it takes in; per returning loop, outer to inner: its
-    ``steps`` and the ``cells`` of output under one of them. The outermost returning loop whose single step fits
-    merges all loops within; across its steps new keys appear as under a uniform choice among C cells, C such that
-    all steps together leave the known ``entries``. Whenever ``capacity`` new keys have come, one run is written.
+    ``around``: prefixes of the loops above it, per scope, each with ``around_cells`` output positions below;
+    ``steps``: its iterations, per scope, each with ``step_cells`` positions below.
+    """
+
+    around: Floats
+    around_cells: float
+    steps: Floats
+    step_cells: float
+
+
+def spilled_entries(entries: Floats, values: Floats, loops: Sequence[Returning], capacity: int) -> Floats:
+    """Entries written in full runs, per scope; none for an unbounded accumulator (``capacity`` 0).
+
+    ``entries``: distinct keys of a scope (a known figure); ``values``: what it takes in; ``loops``: outer to inner,
+    the first being the scope's own. The outermost loop decides one step of which fits: its steps are merged as far
+    as a run reaches, new keys appearing as under a uniform choice among C positions, C such that all steps together
+    leave the keys that the loop has in all; if those fit too, it merges wholly. Loops further out merge nothing.
     """
     spilled = np.zeros(entries.size)
-    full = entries > capacity
-    if not capacity or not full.any():
+    full = np.flatnonzero(entries > capacity)
+    if not capacity or not full.size:
         return spilled
-    arrivals = values
-    merged = np.zeros(entries.size, bool)
-    for number, below in zip(steps, cells, strict=True):
-        keys = np.minimum(_filled(values / np.maximum(number, 1.0), below), entries)
-        arrivals = np.where(merged, arrivals, np.maximum(keys * number, entries))
-        merged |= keys <= capacity
-    spilled[full] = capacity * _runs(arrivals[full], entries[full], capacity)
+    known, taken = entries[full], np.maximum(values[full], entries[full])
+    fill = np.minimum(1.0, _positions(taken, known) / loops[0].around_cells)
+    arrivals, length = taken.copy(), np.full(full.size, float(capacity))
+    open_ = np.ones(full.size, bool)
+    for loop in loops:
+        around, steps = np.maximum(loop.around[full], 1.0), np.maximum(loop.steps[full], 1.0)
+        whole = known if loop is loops[0] else np.minimum(_filled(taken / around, loop.around_cells * fill), known)
+        each = np.minimum(_filled(taken / steps, loop.step_cells * fill), whole)
+        merges, fits = open_ & (whole <= capacity), open_ & (each <= capacity) & (whole > capacity)
+        arrivals = np.where(merges, whole * around, np.where(fits, each * steps, arrivals))
+        reach = _run_length(np.maximum(each * steps / around, whole), whole, capacity)
+        length = np.where(fits, reach, length)
+        open_ &= ~(merges | fits)
+    arrivals = np.maximum(arrivals, known)
+    runs = np.minimum(arrivals // length, (arrivals - 1) // capacity)
+    spilled[full] = capacity * np.maximum(1.0, runs)
     return spilled
 
 
-def _filled(balls: Floats, cells: float) -> Floats:
+def _filled(balls: Floats, cells: Floats) -> Floats:
     """Cells hit by uniformly thrown balls."""
-    return -cells * np.expm1(-balls / cells) if cells else np.zeros_like(balls)
+    return -cells * np.expm1(-balls / np.maximum(cells, 1e-9))
 
 
-def _runs(arrivals: Floats, entries: Floats, capacity: int) -> Floats:
-    """Full runs among ``arrivals`` keys that leave ``entries`` distinct ones, both more than ``capacity``."""
-    cells = _effective_cells(arrivals, entries)
-    each = -cells * np.log1p(-capacity / cells)
-    return np.maximum(1.0, np.minimum(arrivals // each, (arrivals - 1) // capacity))
+def _run_length(balls: Floats, hit: Floats, capacity: int) -> Floats:
+    """Balls until ``capacity`` cells are hit, where all ``balls`` hit ``hit``."""
+    cells = np.maximum(_positions(balls, hit), capacity * (1 + 1e-9))
+    return -cells * np.log1p(-capacity / cells)
 
 
-def _effective_cells(balls: Floats, hit: Floats) -> Floats:
+def _positions(balls: Floats, hit: Floats) -> Floats:
     """C such that uniformly thrown ``balls`` hit ``hit`` of C cells (bisection on 1 / C, in which hits fall)."""
-    low, high = np.zeros(balls.size), 1.0 / hit
+    low, high = np.zeros(balls.size), 1.0 / np.maximum(hit, 1e-9)
     for _ in range(50):
         middle = 0.5 * (low + high)
         more = -np.expm1(-balls * middle) / middle > hit
         low, high = np.where(more, middle, low), np.where(more, high, middle)
-    return 1.0 / np.maximum(0.5 * (low + high), 1e-300)
+    return 1.0 / np.maximum(0.5 * (low + high), 1e-18)

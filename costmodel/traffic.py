@@ -16,7 +16,7 @@ import numpy as np
 from costmodel.accumulators import Reduction, reduction_of
 from costmodel.factors import Floats
 from costmodel.nest import Model, Nest
-from costmodel.residency import kept_visits
+from costmodel.residency import fetches
 from costmodel.statistics import Statistics, shared_statistics
 from costmodel.tiles import TileSizes, tile_sizes
 from mapper.machine import Machine
@@ -109,15 +109,13 @@ def _load(nest: Nest, n: int, machine: Machine) -> Transfer:
     operand, sizes = nest.operands[n], operand_sizes(nest, n, machine)
     depth = max((q for q, loop in enumerate(nest.loops, 1) if loop in operand.loops and loop[1] == "tile"), default=0)
     reached = nest.reached(n, depth) if depth else np.ones(nest.lanes)
-    if depth and nest.model.level == "L2":
-        visits = kept_visits(nest, n, depth, sizes, machine)
-        requests = reached * (visits.sum() / max(1.0, reached.sum()))
-    else:
-        visits = np.full(sizes.values.size, reached.sum() / max(1, sizes.values.size))
-        requests = reached
-    traffic = TensorTraffic(operand.access.tensor, "load", "read", float(visits @ sizes.values), float(visits @ sizes.metadata))
+    fetched = fetches(nest, n, depth, sizes, machine) if depth else np.full(sizes.values.size, float(nest.lanes))
+    fetched = fetched * (sizes.tiles / max(1, sizes.values.size))
+    requests = reached * (fetched.sum() / max(1.0, reached.sum()))
+    values, metadata = float(fetched @ sizes.values), float(fetched @ sizes.metadata)
+    traffic = TensorTraffic(operand.access.tensor, "load", "read", values, metadata)
     bursts = np.ceil((sizes.values + sizes.metadata) / machine.dram_burst_bytes) * machine.dram_burst_bytes
-    return Transfer(traffic, requests, float(visits @ bursts), f"load {operand.access.tensor} of S{nest.number}")
+    return Transfer(traffic, requests, float(fetched @ bursts), f"load {operand.access.tensor} of S{nest.number}")
 
 
 def _spills(nest: Nest, reduction: Reduction, machine: Machine) -> list[Transfer]:

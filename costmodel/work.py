@@ -26,35 +26,36 @@ SLACK_CHANNELS = 2
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Unit:
-    """One context per lane: busy ``cycles`` and ``waits`` for others per lane, ``tokens`` pushed in all lanes."""
+    """One context per lane: busy ``cycles`` per lane, ``tokens`` pushed in all lanes."""
 
     name: str
     kind: str
     cycles: Floats
     tokens: float
-    waits: Floats
-
-    @property
-    def longest(self) -> float:
-        """Cycles of the slowest lane."""
-        return float((self.cycles + self.waits).max(initial=0.0))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Work:
-    """A statement's units, operation counts over all lanes, and how many pieces its result comes in: a result that
-    drains once cannot overlap with its readers."""
+    """A statement's units and operation counts over all lanes, and how its accumulator holds them up.
+
+    ``spilling``: cycles per lane in which it writes runs; ``draining``: those in which it drains (runs read back
+    included) and the units above stand still, as the FIFOs between are full; ``drained``: share of its drain that
+    this is; ``pieces``: how many times per lane a part of the result is complete.
+    """
 
     units: tuple[Unit, ...]
     multiplies: float
     additions: float
     comparisons: float
+    spilling: Floats
+    draining: Floats
+    drained: float
     pieces: float
 
     @property
-    def slowest(self) -> Unit:
-        """The unit that takes longest in any lane."""
-        return max(self.units, key=lambda u: u.longest)
+    def slowest(self) -> tuple[float, str]:
+        """(cycles, name) of the unit that takes longest in any lane, drains apart."""
+        return max((float((u.cycles + self.spilling).max(initial=0.0)), u.name) for u in self.units)
 
     @property
     def tokens(self) -> float:
@@ -64,27 +65,11 @@ class Work:
 
 def work_of(nest: Nest, region: Region, reduction: Reduction | None, machine: Machine) -> Work:
     """Work of one statement of a region."""
-    return _Tally(nest, region, reduction, machine).run(reduction)
-
-
-def spill_cycles(reduction: Reduction, machine: Machine) -> tuple[Floats, Floats]:
-    """Cycles per scope that an accumulator waits for its runs to be written, and for them to come back."""
-    entry = machine.value_bytes + reduction.shape.keys * machine.coordinate_bytes
-    moving = reduction.spilled * (entry / machine.bytes_per_cycle)
-    return moving, moving + np.where(reduction.spilled > 0, float(machine.dram_latency_cycles), 0.0)
-
-
-def drain_stalls(reduction: Reduction, lanes: int, machine: Machine) -> Floats:
-    """Cycles per lane for which the units above an accumulator stand still: while it writes a run, and while it
-    drains longer than the FIFOs between take tokens in."""
-    written, read = spill_cycles(reduction, machine)
-    drain = reduction.scopes.entries * machine.drain_cycles_per_entry + read
-    slack = np.inf if machine.fifo_depth is None else float(machine.fifo_depth * SLACK_CHANNELS)
-    return reduction.scopes.per_lane(written + np.maximum(0.0, drain - slack), lanes)
+    return _Tally(nest, region, machine).run(reduction)
 
 
 class _Tally:
-    def __init__(self, nest: Nest, region: Region, reduction: Reduction | None, machine: Machine) -> None:
+    def __init__(self, nest: Nest, region: Region, machine: Machine) -> None:
         self.nest, self.machine = nest, machine
         self.stored = nest.statement.target.tensor in dict(region.stored)
         self.label = f"S{nest.number}"
@@ -94,7 +79,6 @@ class _Tally:
         for q in depths:  # a stop per fiber, empty ones included
             self.stops.append(np.maximum(self.prefixes[q - 1], self.stops[q - 1]))
         self.units: list[Unit] = []
-        self.stalls = np.zeros(nest.lanes) if reduction is None else drain_stalls(reduction, nest.lanes, machine)
         self.comparisons = 0.0
 
     def run(self, reduction: Reduction | None) -> Work:
@@ -103,24 +87,41 @@ class _Tally:
             self._level(q)
         products, additions = self._compute()
         reduced = self._reducers()
-        pieces, entries = 1.0, reduced
+        entries = reduced
+        spilling = draining = np.zeros(nest.lanes)
+        pieces, drained = float(self.prefixes[min(1, len(nest.loops))].max()), 0.0
         if reduction is not None:
-            entries, pieces = self._accumulator(reduction)
-            additions += float((reduced - entries).sum())
-        elif len(nest.loops) > 0:
-            pieces = float(self.prefixes[1].sum())
+            scopes = reduction.scopes
+            entries = scopes.per_lane(scopes.entries, nest.lanes)
+            additions += float((scopes.per_lane(scopes.values, nest.lanes) - entries).sum())
+            written, drain, excess = self._drains(reduction)
+            spilling, draining = scopes.per_lane(written, nest.lanes), scopes.per_lane(excess, nest.lanes)
+            drained = float(draining.sum() / max(1.0, scopes.per_lane(drain, nest.lanes).sum()))
+            pieces = float(self.prefixes[reduction.shape.scope - 1].max())
+            cycles = self.stream(reduction.shape.depth) + scopes.per_lane(drain - excess, nest.lanes)
+            self._unit("accumulate", f"accumulate {self.label}", cycles, (reduction.shape.keys + 1) * float(entries.sum()))
         if self.stored:
-            self._unit("store", f"store {nest.statement.target.tensor}", entries, 0.0, np.zeros(nest.lanes))
-        trailing = float((self.prefixes[-1] - reduced).sum())
-        additions += max(0.0, trailing)
-        return Work(tuple(self.units), products, additions, self.comparisons, max(1.0, pieces))
+            self._unit("store", f"store {nest.statement.target.tensor}", entries, 0.0)
+        additions += max(0.0, float((self.prefixes[-1] - reduced).sum()))
+        counts = (products, additions, self.comparisons)
+        return Work(tuple(self.units), *counts, spilling, draining, drained, max(1.0, pieces))
+
+    def _drains(self, reduction: Reduction) -> tuple[Floats, Floats, Floats]:
+        """Cycles per scope: to write runs; to drain, runs read back; to drain beyond what the FIFOs above take in."""
+        machine = self.machine
+        entry = machine.value_bytes + reduction.shape.keys * machine.coordinate_bytes
+        moving = reduction.spilled * (entry / machine.bytes_per_cycle)
+        latency = np.where(reduction.spilled > 0, float(machine.dram_latency_cycles), 0.0)
+        drain = reduction.scopes.entries * machine.drain_cycles_per_entry + moving + latency
+        slack = np.inf if machine.fifo_depth is None else float(machine.fifo_depth * SLACK_CHANNELS)
+        return moving, drain, np.maximum(0.0, drain - slack)
 
     def stream(self, depth: int) -> Floats:
         """Tokens of a joined stream."""
         return self.prefixes[depth] + self.stops[depth]
 
-    def _unit(self, kind: str, name: str, cycles: Floats, tokens: float, waits: Floats | None = None) -> None:
-        self.units.append(Unit(name, kind, cycles, tokens, self.stalls if waits is None else waits))
+    def _unit(self, kind: str, name: str, cycles: Floats, tokens: float) -> None:
+        self.units.append(Unit(name, kind, cycles, tokens))
 
     def _level(self, q: int) -> None:
         nest, loop = self.nest, self.nest.loops[q - 1]
@@ -183,14 +184,6 @@ class _Tally:
             self._unit("reduce", f"reduce {self.label}.{_text(self.nest.loops[depth - 1])}", self.stream(depth), float(out.sum()))
             depth -= 1
         return np.minimum(self.prefixes[depth], self.prefixes[-1])
-
-    def _accumulator(self, reduction: Reduction) -> tuple[Floats, float]:
-        scopes, shape = reduction.scopes, reduction.shape
-        entries = scopes.per_lane(scopes.entries, self.nest.lanes)
-        cycles = self.stream(shape.depth) + entries * self.machine.drain_cycles_per_entry
-        memory = scopes.per_lane(sum(spill_cycles(reduction, self.machine)), self.nest.lanes)
-        self._unit("accumulate", f"accumulate {self.label}", cycles, (shape.keys + 1) * float(entries.sum()), memory)
-        return entries, float(self.prefixes[shape.scope - 1].sum())
 
 
 def _text(loop: Loop) -> str:

@@ -220,7 +220,7 @@ class _RegionLowering:
         self, number: int, statement: Statement, loops: Loops, inside: list[Loop], keys: list[Loop]
     ) -> dict[str, int | tuple[int, ...]]:
         machine, memory = self._machine, self._machine.dram_channels is not None
-        metadata = machine.coordinate_bytes * len(keys)
+        metadata = machine.coordinate_bytes * len({index for index, _ in keys})  # tile and inner make one coordinate
         capacity = (machine.accumulator_bytes or 0) // (machine.value_bytes + metadata) if memory else 0
         return {
             "depth": len(inside),

@@ -17,7 +17,7 @@ from sqlalchemy import event
 from sqlalchemy.pool import NullPool
 
 from mapper.canonical import canonical_json
-from mapper.errors import StudyError
+from mapper.errors import SparseLoomError, StudyError
 from studies.tables import SCHEMA_VERSION, VERSION_TABLE
 
 BUSY_TIMEOUT_MS = 60_000
@@ -28,13 +28,14 @@ _WRITES = "sparseloom_writes"
 class Database:
     """One database by URL, at the current schema. ``create=False`` refuses a SQLite file that does not exist.
 
-    Raises StudyError when the database cannot be reached, used, or was written by a newer version.
+    Raises StudyError for a URL, file or schema version that cannot be used, SparseLoomError whenever the database
+    itself fails.
     """
 
     def __init__(self, url: str, *, create: bool = True) -> None:
         self._engine = _engine(url)
         self.name = self._engine.url.render_as_string(hide_password=True)
-        self._on_file = self._engine.dialect.name == "sqlite" and self._engine.url.database not in (None, "", ":memory:")
+        self._on_file = _is_file(self._engine.url)
         if self._on_file:
             self._check_file(create)
         with self.read() as connection:
@@ -105,7 +106,7 @@ class Database:
             yield
         except sa.exc.DatabaseError as error:
             hint = " Many writers at once are better served by PostgreSQL." if "locked" in str(error.orig) else ""
-            raise StudyError(f"study database {self.name}: {error.orig}.{hint}") from error
+            raise SparseLoomError(f"study database {self.name}: {error.orig}.{hint}") from error
 
 
 def _engine(url: str) -> sa.Engine:
@@ -117,7 +118,7 @@ def _engine(url: str) -> sa.Engine:
             raise StudyError(f"a study database must be sqlite or postgresql, got {shown!r}")
         if parsed.drivername == "postgresql":
             parsed = parsed.set(drivername="postgresql+psycopg")
-        if parsed.get_backend_name() == "sqlite" and parsed.database not in (None, "", ":memory:"):
+        if _is_file(parsed):
             options["poolclass"] = NullPool
         engine = sa.create_engine(parsed, **options)
     except sa.exc.ArgumentError as error:
@@ -128,6 +129,10 @@ def _engine(url: str) -> sa.Engine:
         event.listen(engine, "connect", _configure_sqlite)
         event.listen(engine, "begin", _begin_sqlite)
     return engine
+
+
+def _is_file(url: sa.URL) -> bool:
+    return url.get_backend_name() == "sqlite" and url.database not in (None, "", ":memory:")
 
 
 def _configure_sqlite(driver: Any, _record: Any) -> None:
@@ -144,4 +149,5 @@ def _begin_sqlite(connection: sa.Connection) -> None:
 def _schema_version(connection: sa.Connection) -> str | None:
     if not sa.inspect(connection).has_table(VERSION_TABLE):
         return None
-    return connection.execute(sa.text(f"SELECT version_num FROM {VERSION_TABLE}")).scalar()
+    version: sa.ColumnClause[str] = sa.column("version_num")
+    return connection.execute(sa.select(version).select_from(sa.table(VERSION_TABLE))).scalar()

@@ -148,7 +148,7 @@ def _scalar(document: Document, node: yaml.Node, place: Place) -> Any:
         case "str":
             return text
         case _:
-            raise document.error(place, f"tag {node.tag!r} is not supported: values are text, numbers, lists and mappings")
+            raise document.error(place, f"tag {node.tag!r} is not supported: use text, numbers, lists and mappings")
 
 
 def _position(text: str, node: yaml.ScalarNode, line: int, column: int) -> tuple[int, int]:

@@ -6,6 +6,8 @@ import html
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from studies.frames import MEASURES, ModelError, Versions, front, model_pairs, simulated
 from studies.records import StudyContents, TrialRecord
 from studies.units import LABELS, shown
@@ -219,13 +221,16 @@ def stall_figure(step: dict[str, Any]) -> go.Figure:
 
 def _flow(entry: dict[str, Any]) -> str:
     purpose = entry.get("purpose") or entry["direction"]
-    return f"{entry['tensor']} {purpose}" if purpose in ("load", "store") else f"{entry['tensor']} {purpose} {entry['direction']}"
+    both_ways = purpose not in ("load", "store", entry["direction"])
+    return f"{entry['tensor']} {purpose}" + (f" {entry['direction']}" if both_ways else "")
 
 
-def _scatter(**options: Any) -> Any:
+def _scatter(x: Sequence[float], y: Sequence[float], **options: Any) -> Any:
+    """A scatter trace; arrays are embedded in binary, which keeps large studies small."""
     import plotly.graph_objects as go
 
-    return (go.Scattergl if len(options["x"]) > WEBGL_FROM else go.Scatter)(**options)
+    kind = go.Scattergl if len(x) > WEBGL_FROM else go.Scatter
+    return kind(x=np.asarray(x, np.float64), y=np.asarray(y, np.float64), **options)
 
 
 def _coordinate(trial: TrialRecord, axis: str) -> float:

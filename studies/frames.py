@@ -142,8 +142,9 @@ def model_errors(trials: Sequence[TrialRecord]) -> list[ModelError]:
 
 def model_pairs(trials: Sequence[TrialRecord], measure: str) -> list[tuple[float, float]]:
     """(estimated, measured) of every simulated trial where both are above zero."""
-    pairs = (((t.estimate or {}).get(measure, 0), (t.values or {}).get(measure, 0)) for t in trials if t.state == "simulated")
-    return [(float(e), float(m)) for e, m in pairs if e > 0 and m > 0]
+    rows = ((t.estimate or {}, t.values or {}) for t in trials if t.state == "simulated")
+    pairs = ((float(estimate.get(measure, 0)), float(values.get(measure, 0))) for estimate, values in rows)
+    return [(estimated, measured) for estimated, measured in pairs if estimated > 0 and measured > 0]
 
 
 def _rank_correlation(estimated: Any, measured: Any) -> float | None:

@@ -33,7 +33,7 @@ def hypervolume(points: npt.ArrayLike, reference: npt.ArrayLike) -> float:
     """
     data, corner = _matrix(points), np.asarray(reference, dtype=np.float64).reshape(-1)
     if not 1 <= data.shape[1] <= 3 or corner.size != data.shape[1]:
-        raise ValueError(f"points[n, d] and reference[d] with d from 1 to 3 are needed, got {data.shape}, {corner.shape}")
+        raise ValueError(f"points[n, d] and reference[d], d from 1 to 3, are needed, got {data.shape}, {corner.shape}")
     inside = data[(data < corner).all(axis=1)]
     front = inside[pareto_front(inside)]
     if not len(front):

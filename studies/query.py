@@ -40,16 +40,15 @@ def select_rows(frame: pd.DataFrame, condition: str) -> pd.DataFrame:
 
     Raises NotationError with the column for anything but comparisons, arithmetic, and / or / not over columns.
     """
-    import pandas as pd
-
     try:
         tree = ast.parse(condition, mode="eval")
     except SyntaxError as error:
-        raise NotationError(f"not a condition: {error.msg}", condition, 1, error.offset or 1) from error
-    chosen = _Evaluator(frame, condition).value(tree.body)
-    if not isinstance(chosen, pd.Series) or chosen.dtype != bool:
+        column = error.offset or len(condition) + 1
+        raise NotationError(f"not a condition: {error.msg}", condition, 1, column) from error
+    chosen: pd.Series[bool] = _Evaluator(frame, condition).value(tree.body)
+    if not _is_truth(chosen):
         raise NotationError("a condition must compare columns with values", condition, 1, 1)
-    return frame[chosen]
+    return frame.loc[chosen]
 
 
 def sort_rows(frame: pd.DataFrame, column: str, *, descending: bool = False) -> pd.DataFrame:
@@ -69,6 +68,10 @@ def known_column(frame: pd.DataFrame, name: str) -> str:
     return name
 
 
+def _is_truth(value: Any) -> bool:
+    return getattr(getattr(value, "dtype", None), "kind", "") == "b"
+
+
 class _Evaluator:
     """Walks a condition; values are columns, constants, or tuples of constants."""
 
@@ -76,6 +79,7 @@ class _Evaluator:
         self._frame, self._text = frame, text
 
     def value(self, node: ast.expr) -> Any:
+        """The value of a part of the condition."""
         try:
             return self._value(node)
         except TypeError as error:
@@ -111,7 +115,7 @@ class _Evaluator:
 
     def _truth(self, node: ast.expr) -> Any:
         found = self.value(node)
-        if getattr(found, "dtype", None) != bool:
+        if not _is_truth(found):
             raise self._error(node, "true or false is needed here: compare it with something")
         return found
 

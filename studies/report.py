@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from mapper.errors import StudyError
 from studies.figures import (
     MOST_CONTEXTS,
     front_figure,
@@ -28,8 +29,12 @@ BUTTONS = ["toImage", "zoom2d", "pan2d", "resetScale2d"]
 
 def write_report(contents: StudyContents, file: Path, versions: Versions | None = None) -> None:
     """Writes the report of a study to ``file``. ``versions`` default to the installed model and simulator; rows of
-    others are left out. Raises OSError when the file cannot be written."""
-    file.write_text(render_report(contents, versions or current_versions()), encoding="utf-8")
+    others are left out. Raises StudyError when the file cannot be written."""
+    page = render_report(contents, versions or current_versions())
+    try:
+        file.write_text(page, encoding="utf-8")
+    except OSError as error:
+        raise StudyError(f"the report cannot be written to {file}: {error.strerror}") from error
 
 
 def render_report(contents: StudyContents, versions: Versions | None = None) -> str:

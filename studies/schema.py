@@ -116,7 +116,8 @@ def _located(document: Document, error: ErrorDetails) -> tuple[tuple[int, int], 
     match error["type"]:
         case "extra_forbidden":
             below = ".".join(map(str, place[:-1]))
-            text = f"unknown key {place[-1]!r}{' in ' + below if below else ''}.{nearest(str(place[-1]), _keys(place[:-1]))}"
+            hint = nearest(str(place[-1]), _keys(place[:-1]))
+            text = f"unknown key {place[-1]!r}{' in ' + below if below else ''}.{hint}"
             return order, document.error(place, text, key=True)
         case "missing":
             return order, document.error(place[:-1], f"key {'.'.join(map(str, place))!r} is required")

@@ -80,13 +80,14 @@ class StudySpec:
 
     def identity(self, tensor_keys: Mapping[str, str] | None = None) -> dict[str, Any]:
         """Everything that decides the rows of the study, as JSON types; ``tensor_keys`` are content hashes."""
+        formats = {tensor: [str(f) for f in allowed] for tensor, allowed in self.space.formats.items()}
         search = plain(self.search)
         del search["workers"]
         return {
             "program": str(self.program),
             "data": dict(tensor_keys or {}),
             "machine": {"fields": plain(self.machine)},
-            "space": {**plain(self.space), "formats": {t: [str(f) for f in fs] for t, fs in self.space.formats.items()}},
+            "space": {**plain(self.space), "formats": formats},
             "objectives": list(self.objectives),
             "constraints": dict(self.budgets),
             "search": search,
@@ -105,7 +106,9 @@ def load_spec(path: str | Path) -> StudySpec:
     return read_spec(read_document(file), folder=file.resolve().parent, name=file.stem)
 
 
-def spec_from_values(values: Mapping[str, Any], *, folder: Path, name: str, in_memory: Collection[str] = ()) -> StudySpec:
+def spec_from_values(
+    values: Mapping[str, Any], *, folder: Path, name: str, in_memory: Collection[str] = ()
+) -> StudySpec:
     """``load_spec`` for keys and values given in Python; ``in_memory`` names tensors that the caller holds."""
     return read_spec(Document("study", dict(values)), folder=folder, name=name, in_memory=in_memory)
 
@@ -183,8 +186,8 @@ def _source(document: Document, program: Program, tensor: str, entry: TensorMode
     ndim = program_modes(program, tensor)
     whole = isinstance(shape, tuple) and all(type(n) is int and n >= 0 for n in shape)
     if not isinstance(shape, tuple) or not whole or len(shape) != ndim:
-        text = f"shape of {tensor!r} must be a list of {ndim} extents, as the program uses it, got {entry.random.get('shape')}"
-        raise document.error((*place, "random", "shape"), text)
+        text = f"shape of {tensor!r} must be a list of {ndim} extents, as the program uses it"
+        raise document.error((*place, "random", "shape"), f"{text}, got {entry.random.get('shape')}")
     return TensorSource(tensor, kind=kind, params=tuple(sorted(params.items())))
 
 

@@ -103,7 +103,9 @@ def _mapping(document: Document, model: MappingModel, program: Program) -> dict[
     return said
 
 
-def _orders(document: Document, target: str, entries: list[Any], wanted: tuple[str, ...]) -> tuple[tuple[str, ...], ...]:
+def _orders(
+    document: Document, target: str, entries: list[Any], wanted: tuple[str, ...]
+) -> tuple[tuple[str, ...], ...]:
     """Loop orders written as ``[i, k, j]``, ``"i,k,j"`` or ``ikj`` (one-letter indices), or a list of these."""
     if sorted(map(str, entries)) == sorted(wanted):
         entries = [entries]

@@ -21,7 +21,7 @@ from studies.records import BASELINE, DatasetRecord, StudyContents, StudyHandle,
 class StudyStore:
     """Studies and their trials in the database at ``url`` (SQLite or PostgreSQL), created or upgraded as needed.
 
-    With ``create=False`` a SQLite file must exist. Every method raises StudyError when the database fails.
+    With ``create=False`` a SQLite file must exist. Every method raises SparseLoomError when the database fails.
     """
 
     def __init__(self, url: str, *, create: bool = True) -> None:
@@ -51,15 +51,15 @@ class StudyStore:
         or ``fork`` leaves it and starts another under the first free name ``NAME-2``, ``NAME-3``, ...
         """
         if restart and fork:
-            raise StudyError("--restart and --fork exclude each other: the first deletes the old study, the second keeps it")
+            raise StudyError("--restart and --fork exclude each other: one deletes the old study, the other keeps it")
         digest = content_hash(identity)
         with self._database.write() as connection:
-            known = [h for h in _handles(connection, sa.or_(t.studies.c.origin == name, t.studies.c.name == name))]
+            known = _handles(connection, sa.or_(t.studies.c.origin == name, t.studies.c.name == name))
             same = next((h for h in known if h.identity_hash == digest), None)
             if same and not restart:
                 return same
             if known and not (restart or fork):
-                raise _changed(name, known[-1], identity)
+                raise _changed(known[-1], identity)
             replaced = (same or known[-1]) if known and restart else None
             if replaced:
                 _delete(connection, replaced.id)
@@ -115,13 +115,15 @@ class StudyStore:
             if connection.execute(advance).rowcount != 1:
                 there = connection.execute(sa.select(c.batches).where(c.id == study_id)).scalar()
                 got = "the study does not exist" if there is None else f"{there} batches are there"
-                raise StudyError(f"batch {batch} of study {study_id} cannot be written: {got}; is another process running it?")
+                text = f"batch {batch} of study {study_id} cannot be written: {got}"
+                raise StudyError(f"{text}; is another process running it?")
             first = connection.execute(
                 sa.select(sa.func.count()).where(t.trials.c.study_id == study_id, t.trials.c.number >= 0)
             ).scalar_one()
             for number, trial in enumerate(trials, first):
                 if (trial.number, trial.batch) != (number, batch):
-                    raise StudyError(f"trial {number} of batch {batch} is next, got {trial.number} of batch {trial.batch}")
+                    got = f"trial {trial.number} of batch {trial.batch}"
+                    raise StudyError(f"trial {number} of batch {batch} must come next, got {got}")
             _insert_trials(connection, study_id, trials)
 
     def set_baseline(self, study_id: int, trial: TrialRecord) -> None:
@@ -162,9 +164,10 @@ class StudyStore:
             .where(c.study_id == study_id, which)
             .order_by(c.number)
         )
+        stopped = sa.select(t.verdicts).where(v.study_id == study_id).order_by(v.number, v.position)
         verdicts: dict[int, list[VerdictRecord]] = {}
         with self._database.read() as connection:
-            for row in connection.execute(sa.select(t.verdicts).where(v.study_id == study_id).order_by(v.number, v.position)):
+            for row in connection.execute(stopped):
                 record = VerdictRecord(row.rule, row.measured, row.bound, row.unit, row.place)
                 verdicts.setdefault(row.number, []).append(record)
             return [_trial(row, tuple(verdicts.get(row.number, ()))) for row in connection.execute(query)]
@@ -186,7 +189,7 @@ def _handles(connection: sa.Connection, which: sa.ColumnElement[bool] | None = N
     ]
 
 
-def _changed(name: str, old: StudyHandle, identity: Mapping[str, Any]) -> StudyError:
+def _changed(old: StudyHandle, identity: Mapping[str, Any]) -> StudyError:
     lines = "\n  ".join(identity_diff(old.identity, identity))
     return StudyError(
         f"study {old.name!r} exists with another specification (old -> new):\n  {lines}\n"

@@ -71,7 +71,7 @@ def winner_words(contents: StudyContents, versions: Versions | None = None) -> s
 
 def _facts(contents: StudyContents, versions: Versions | None) -> dict[str, str]:
     identity, handle = contents.handle.identity, contents.handle
-    knobs = identity["space"]["machine"]
+    machine, knobs = identity["machine"]["fields"]["name"], identity["space"]["machine"]
     facts = {
         "study": handle.name,
         "status": handle.finished or f"open after {handle.batches} batches",
@@ -82,7 +82,7 @@ def _facts(contents: StudyContents, versions: Versions | None) -> dict[str, str]
             + "".join(f" ({note})" for note in d.notes)
             for d in contents.datasets
         ),
-        "machine": ", ".join([identity["machine"]["fields"]["name"], *(f"{k} in {v}" for k, v in sorted(knobs.items()))]),
+        "machine": ", ".join([machine, *(f"{field} in {values}" for field, values in sorted(knobs.items()))]),
         "objectives": ", ".join(contents.objectives),
         "constraints": ", ".join(f"{name} <= {limit:g}" for name, limit in identity["constraints"].items()),
         "search": ", ".join(f"{name} {value}" for name, value in identity["search"].items()),

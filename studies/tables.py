@@ -30,7 +30,8 @@ def _trial_key() -> list[Column[int]]:
 
 
 def _of_trial() -> ForeignKeyConstraint:
-    return ForeignKeyConstraint(["study_id", "number"], ["dse_trials.study_id", "dse_trials.number"], ondelete="CASCADE")
+    target = ["dse_trials.study_id", "dse_trials.number"]
+    return ForeignKeyConstraint(["study_id", "number"], target, ondelete="CASCADE")
 
 
 machines = Table(

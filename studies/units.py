@@ -10,7 +10,7 @@ _PREFIXES = {-12: "p", -9: "n", -6: "µ", -3: "m", 0: "", 3: "k", 6: "M", 9: "G"
 
 
 def shown(measure: str, value: float) -> str:
-    """``value`` of a measure with three significant digits and its unit: ``1.25 M cycles``, ``4.20 MB``, ``37.1 µJ``."""
+    """``value`` of a measure with three significant digits and its unit: ``1.25 M cycles``, ``4.2 MB``, ``37.1 µJ``."""
     if measure == "energy_pj":
         return f"{_scaled(value * 1e-12)}J"
     if measure == "traffic_bytes":

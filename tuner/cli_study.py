@@ -21,6 +21,7 @@ Study = Annotated[str, typer.Argument(metavar="STUDY", help="Name of a stored st
 Storage = Annotated[str, typer.Option("--storage", envvar="SPARSELOOM_STORAGE", help="Database of studies, as a URL.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 DEFAULT_STORAGE = "sqlite:///studies.db"
+WHERE = "Condition over columns, such as \"latency_cycles < 1e6 and state == 'simulated'\"."
 
 
 @contextmanager
@@ -92,20 +93,14 @@ def show_study(study: Study, storage: Storage = DEFAULT_STORAGE, as_json: AsJson
 @app.command("query")
 def query_study(
     study: Study,
-    where: Annotated[
-        str | None, typer.Option(help="Condition, such as \"latency_cycles < 1e6 and state == 'simulated'\".")
-    ] = None,
+    where: Annotated[str | None, typer.Option(help=WHERE)] = None,
     sort: Annotated[str | None, typer.Option(help="Column to sort by.")] = None,
     descending: Annotated[bool, typer.Option("--descending", help="Largest first.")] = False,
     limit: Annotated[int | None, typer.Option(min=0, help="Most rows to print.")] = None,
-    columns: Annotated[str | None, typer.Option(help="Columns to print, separated by commas; 'all' for all.")] = None,
+    columns: Annotated[str | None, typer.Option(help="Columns, separated by commas, or 'all'.")] = None,
     front: Annotated[bool, typer.Option("--front", help="Pareto-optimal trials alone.")] = False,
-    best: Annotated[
-        str | None, typer.Option(help="The simulated trial with the smallest value of this column.")
-    ] = None,
-    why_pruned: Annotated[
-        bool, typer.Option("--why-pruned", help="Count the rules that stopped the selected trials.")
-    ] = False,
+    best: Annotated[str | None, typer.Option(help="The simulated trial with the smallest value here.")] = None,
+    why_pruned: Annotated[bool, typer.Option("--why-pruned", help="Count the rules that stopped them.")] = False,
     storage: Storage = DEFAULT_STORAGE,
     as_json: AsJson = False,
     as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV.")] = False,
@@ -151,9 +146,7 @@ def delete_study(
 
 def report(
     study: Study,
-    output: Annotated[
-        Path | None, typer.Option("-o", "--output", help="File to write; STUDY.html if not given.")
-    ] = None,
+    output: Annotated[Path | None, typer.Option("-o", "--output", help="File to write, else STUDY.html.")] = None,
     storage: Storage = DEFAULT_STORAGE,
 ) -> None:
     """Write a study as one HTML file that needs no network."""

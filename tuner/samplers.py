@@ -13,13 +13,18 @@ if TYPE_CHECKING:
 
 SAMPLERS = ("tpe", "random")
 
+STARTUP_TRIALS = 40
+"""Random trials before TPE starts to model: screening is cheap, so the start may be broad."""
+
 
 def make_sampler(name: str, seed: int) -> optuna.samplers.BaseSampler:
     """A fresh Optuna sampler. Raises InputError for unknown names."""
     import optuna
 
     if name == "tpe":
-        return optuna.samplers.TPESampler(seed=seed, multivariate=True, constant_liar=True)
+        return optuna.samplers.TPESampler(
+            seed=seed, n_startup_trials=STARTUP_TRIALS, multivariate=True, constant_liar=True
+        )
     if name == "random":
         return optuna.samplers.RandomSampler(seed=seed)
     raise InputError(f"unknown sampler {name!r}.{nearest(name, SAMPLERS)}")

@@ -48,16 +48,17 @@ class Search:
         return [self._propose(study.ask()) for _ in range(count)]
 
     def tell(self, row: TrialRecord) -> None:
-        """Adds a finished row. Rows without values count as pruned; rejected and failed ones violate a constraint."""
+        """Adds a finished row. What was screened but not simulated enters with its estimate, so that the sampler learns
+        from the model too; rows with neither count as pruned, and rejected and failed ones violate a constraint."""
         import optuna
 
-        complete = row.state in ("simulated", "duplicate") and row.values is not None
+        known = row.values if row.values is not None else row.estimate if row.state != "failed" else None
         trial = optuna.trial.create_trial(
-            state=optuna.trial.TrialState.COMPLETE if complete else optuna.trial.TrialState.PRUNED,
-            values=[row.values[o] for o in self._objectives] if complete and row.values is not None else None,
+            state=optuna.trial.TrialState.COMPLETE if known else optuna.trial.TrialState.PRUNED,
+            values=[known[o] for o in self._objectives] if known else None,
             params=dict(row.params),
             distributions={n: optuna.distributions.json_to_distribution(d) for n, d in row.distributions.items()},
-            constraints={"legal": 1.0 if row.state in ("rejected", "failed") else -1.0},
+            constraints={"legal": -1.0 if known else 1.0},
         )
         self._finished.append(trial)
 

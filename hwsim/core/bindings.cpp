@@ -67,13 +67,14 @@ nb::dict result(Engine& engine, const std::string& status) {
     Time starved = unit->starved, memory = unit->memory, blocked = 0;
     for (const Channel* in : unit->ins) (in->producer->kind == "tile_load" ? memory : starved) += in->waited;
     for (const Channel* out : unit->outs) blocked += out->blocked;
-    const Record& r = unit->record;
-    units.append(nb::make_tuple(unit->busy, starved, blocked, memory, elapsed - unit->t, unit->turns,
+    Record& r = unit->record;
+    if (unit->kind == "intersect" || unit->kind == "union") r.comparisons = std::int64_t(unit->turns);
+    units.append(nb::make_tuple(unit->busy(), starved, blocked, memory, elapsed - unit->t, unit->turns,
                                 nb::make_tuple(r.multiplies, r.additions, r.comparisons, r.spilled, r.hits, r.misses)));
     if (unit->kind == "sink" || unit->kind == "store" || unit->kind == "crd_write" || unit->kind == "value_write")
       outputs[unit->name.c_str()] = recorded(unit->record, unit->kind);
   }
-  for (auto& channel : engine.channels) channels.append(nb::make_tuple(channel->tail, channel->fill));
+  for (auto& channel : engine.channels) channels.append(nb::make_tuple(channel->tail, std::min(channel->fill, channel->capacity)));
   for (const Traffic& t : engine.traffic)
     traffic.append(nb::make_tuple(t.read.values_bytes, t.read.metadata_bytes, t.read.requests, t.write.values_bytes,
                                   t.write.metadata_bytes, t.write.requests));

@@ -21,6 +21,7 @@ struct Slot {
 
 struct Channel {
   static constexpr std::uint64_t unbounded = std::numeric_limits<std::uint64_t>::max();
+  static constexpr std::uint64_t no_fill = unbounded / 2;
 
   Slot* slots = nullptr;
   std::uint64_t mask = 0;
@@ -32,7 +33,11 @@ struct Channel {
   Time latency = 1, response = 1;
   Time waited = 0;   // cycles the consumer's clock was moved by availability
   Time blocked = 0;  // cycles the producer's clock was moved by missing slots
-  std::uint64_t fill = 0;  // largest number of slots in use at once, in simulated time
+  // The largest number of slots in use at once, in simulated time (bounded channels). It is above f once the slot of
+  // some token n - f is released after token n is pushed; whichever of the two moves the host makes later, checks.
+  // Once `fill` is f, all pairs further apart are known to be no violation, so one number is state enough.
+  // `no_fill`: not counted, or as full as can be.
+  std::uint64_t fill = 0;
   bool starving = false;   // consumer suspended: no token
   bool stuffed = false;    // producer suspended: no room
   std::uint64_t capacity = unbounded, batch = 0;
@@ -47,12 +52,18 @@ struct Channel {
 
   void open(std::uint64_t capacity_, Time latency_, Time response_, std::uint64_t batch_, std::uint64_t* bytes) {
     capacity = capacity_, latency = latency_, response = response_, batch = batch_, host_bytes = bytes;
+    fill = capacity == unbounded ? no_fill : 0;
     resize(std::bit_ceil(std::min<std::uint64_t>(capacity, 64)));
   }
 
   bool empty() const { return head == tail; }
   bool has_room() const { return tail - head < capacity; }
 
+  // The head without any wait: for a second look after `peek`.
+  HWSIM_INLINE Token front() const {
+    const Slot s = slots[head & mask];
+    return {s.bits, Kind(s.meta & 3)};
+  }
   HWSIM_INLINE Token peek(Time& t) {
     const Slot s = slots[head & mask];
     const Time after = std::max(t, s.meta >> 2);
@@ -61,9 +72,14 @@ struct Channel {
     return {s.bits, Kind(s.meta & 3)};
   }
   // Removes the head after a peek at clock `t`.
-  HWSIM_INLINE void drop(Time t) {
-    slots[head & mask].meta = t + response;
-    ++head;
+  HWSIM_INLINE void drop(Time t) { drop_if(true, t); }
+  // The same if `taken`, without a branch: joins cannot predict which side goes.
+  HWSIM_INLINE void drop_if(bool taken, Time t) {
+    const Time release = t + response;
+    while (head + fill < tail && taken && pushed(head + fill) < release) fill_one_more();
+    std::uint64_t& meta = slots[head & mask].meta;
+    meta = taken ? release : meta;
+    head += taken;
   }
   HWSIM_INLINE Token pop(Time& t) {
     const Token x = peek(t);
@@ -78,6 +94,7 @@ struct Channel {
   }
   HWSIM_INLINE void push(Time& t, Token x, Time available = 0) {
     wait_slot(t);
+    if (tail - fill < head && slots[(tail - fill) & mask].meta > t) fill_one_more();
     slots[tail & mask] = {x.bits, std::max(available, t + latency) << 2 | std::uint64_t(x.kind)};
     ++tail;
   }
@@ -96,6 +113,9 @@ struct Channel {
   }
 
  private:
+  Time pushed(std::uint64_t n) const { return (slots[n & mask].meta >> 2) - latency; }
+  void fill_one_more() { fill = fill + 1 < capacity ? fill + 1 : no_fill; }
+
   // A bounded ring grows without wrapping until it holds `capacity` slots, because every release time of the last
   // `capacity` tokens must be kept; an unbounded ring grows when it is full.
   void resize(std::uint64_t size) {

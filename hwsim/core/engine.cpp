@@ -31,57 +31,76 @@ std::uint64_t Engine::tokens() const {
   return sum;
 }
 
-// Longest distance from a source decides; contexts on a cycle come last in the flow.
-void Engine::rank_downstream_first() {
-  std::vector<std::size_t> depth(units.size(), units.size()), missing(units.size());
+// Longest distance from a source decides; contexts on a cycle come last.
+void Engine::rank_by_flow() {
+  const std::size_t last = units.size();
+  std::vector<std::size_t> depth(units.size(), 0), missing(units.size());
   std::deque<Unit*> open;
   for (auto& unit : units) {
     missing[unit->index] = unit->ins.size();
-    if (unit->ins.empty()) depth[unit->index] = 0, open.push_back(unit.get());
+    if (unit->ins.empty()) open.push_back(unit.get());
   }
-  std::vector<std::size_t> longest(units.size(), 0);
   for (; !open.empty(); open.pop_front())
     for (Channel* out : open.front()->outs) {
       const std::size_t to = out->consumer->index;
-      longest[to] = std::max(longest[to], depth[open.front()->index] + 1);
-      if (--missing[to] == 0) depth[to] = longest[to], open.push_back(out->consumer);
+      depth[to] = std::max(depth[to], depth[open.front()->index] + 1);
+      if (--missing[to] == 0) open.push_back(out->consumer);
     }
-  for (auto& unit : units) by_rank_.push_back(unit.get());
+  for (auto& unit : units) {
+    if (missing[unit->index]) depth[unit->index] = last;
+    by_rank_.push_back(unit.get());
+  }
   std::stable_sort(by_rank_.begin(), by_rank_.end(),
-                   [&](Unit* a, Unit* b) { return depth[a->index] > depth[b->index]; });
+                   [&](Unit* a, Unit* b) { return depth[a->index] < depth[b->index]; });
   for (std::size_t rank = 0; rank < by_rank_.size(); ++rank) by_rank_[rank]->rank = std::uint32_t(rank);
 }
 
-void Engine::make_ready(Unit& unit) {
+void Engine::make_ready(Unit& unit, Urgency urgency) {
   unit.wait = Wait::ready;
-  ready_[unit.rank / 64] |= std::uint64_t{1} << unit.rank % 64;
+  ready_[urgency][unit.rank / 64] |= std::uint64_t{1} << unit.rank % 64;
 }
 
-// The most downstream ready context, so that channels stay short in memory; a random one when shuffling.
+// Sweeps along the flow, so that a context runs when all its producers have done what they can. Contexts that had
+// better wait (`later`: hardly any room, or a consumer that lags behind) come when nothing else is ready, the most
+// downstream first, so that unbounded channels stay short in memory.
 Unit* Engine::next_ready() {
+  Unit* next = nullptr;
   if (shuffle_) {
     std::vector<Unit*> all;
-    for (Unit* unit : by_rank_)
-      if (ready_[unit->rank / 64] >> unit->rank % 64 & 1) all.push_back(unit);
-    if (all.empty()) return nullptr;
-    Unit* unit = all[(*shuffle_)() % all.size()];
-    ready_[unit->rank / 64] &= ~(std::uint64_t{1} << unit->rank % 64);
-    return unit;
+    for (auto& unit : units)
+      if (unit->wait == Wait::ready) all.push_back(unit.get());
+    if (!all.empty()) next = all[(*shuffle_)() % all.size()];
+  } else {
+    next = first_in_sweep();
+    for (std::size_t word = ready_[later].size(); !next && word-- > 0;)
+      if (const std::uint64_t bits = ready_[later][word])
+        next = by_rank_[word * 64 + 63 - std::size_t(std::countl_zero(bits))];
   }
-  for (std::size_t word = 0; word < ready_.size(); ++word)
-    if (ready_[word]) {
-      const int bit = std::countr_zero(ready_[word]);
-      ready_[word] &= ready_[word] - 1;
-      return by_rank_[word * 64 + std::size_t(bit)];
-    }
+  if (!next) return nullptr;
+  for (auto& bits : ready_) bits[next->rank / 64] &= ~(std::uint64_t{1} << next->rank % 64);
+  if (next->on) (next->on->consumer == next ? next->on->starving : next->on->stuffed) = false, next->on = nullptr;
+  sweep_ = next->rank + 1;
+  return next;
+}
+
+Unit* Engine::first_in_sweep() {
+  const auto& words = ready_[now];
+  std::uint64_t visible = ~std::uint64_t{0} << sweep_ % 64;  // of the word where the sweep stands
+  std::size_t word = sweep_ / 64;
+  for (std::size_t n = 0; n <= words.size(); ++n, visible = ~std::uint64_t{0}) {
+    if (const std::uint64_t bits = words[word] & visible)
+      return by_rank_[word * 64 + std::size_t(std::countr_zero(bits))];
+    word = word + 1 == words.size() ? 0 : word + 1;
+  }
   return nullptr;
 }
 
 void Engine::wake_neighbours(Unit& unit) {
   for (Channel* out : unit.outs)
-    if (out->starving && !out->empty()) out->starving = false, make_ready(*out->consumer);
+    if (out->starving && !out->empty()) make_ready(*out->consumer, now);
   for (Channel* in : unit.ins)
-    if (in->stuffed && in->has_room()) in->stuffed = false, make_ready(*in->producer);
+    if (in->stuffed && in->has_room())
+      make_ready(*in->producer, 2 * (in->tail - in->head) <= in->capacity ? now : later);
 }
 
 // All contexts are blocked: serve the earliest pending request (ties by place in the graph), and only that one.
@@ -97,7 +116,7 @@ bool Engine::serve_memory() {
   if (!first) return false;
   const Request& request = first->request;
   first->finish = dram.serve(first->t, request.address, request.bytes, request.write);
-  make_ready(*first);
+  make_ready(*first, now);
   return true;
 }
 
@@ -114,9 +133,9 @@ std::string Engine::run(const Limits& limits, std::optional<std::uint64_t> shuff
   using Clock = std::chrono::steady_clock;
   constexpr std::uint64_t switches_between_checks = 1024;
   if (shuffle_seed) shuffle_.emplace(*shuffle_seed);
-  rank_downstream_first();
-  ready_.assign(units.size() / 64 + 1, 0);
-  for (auto& unit : units) make_ready(*unit);
+  rank_by_flow();
+  ready_.fill(std::vector<std::uint64_t>(units.size() / 64 + 1, 0));
+  for (auto& unit : units) make_ready(*unit, now);
   const auto start = Clock::now();
   double next_signal_check = 0.1;
   for (std::uint64_t switches = 0;;) {
@@ -128,7 +147,7 @@ std::string Engine::run(const Limits& limits, std::optional<std::uint64_t> shuff
     unit->handle.resume();
     wake_neighbours(*unit);
     if (unit->handle.done()) unit->wait = Wait::done;
-    else if (unit->wait == Wait::ready) make_ready(*unit);
+    else if (unit->wait == Wait::ready) make_ready(*unit, later);
     if (++switches % switches_between_checks == 0) {
       if (const char* which = exceeded(limits)) return which;
       const double now = std::chrono::duration<double>(Clock::now() - start).count();

@@ -1,6 +1,7 @@
 // Contexts as coroutines, and the engine that runs them until all are blocked.
 #pragma once
 
+#include <array>
 #include <coroutine>
 #include <functional>
 #include <initializer_list>
@@ -47,21 +48,24 @@ struct Request {
 // One context: its clock `t`, which its coroutine alone moves, and what it waits for.
 struct Unit {
   Time t = 0;
-  Time busy = 0;    // cycles of own cost
+  std::uint64_t turns = 0;
+  std::int64_t surplus = 0;  // own cost beyond a cycle per turn
   Time memory = 0;  // cycles spent waiting for off-chip memory
   Time starved = 0; // cycles spent waiting for a time set by the caller (source, sink)
-  std::uint64_t turns = 0;
   Wait wait = Wait::ready;
   Channel* on = nullptr;
   Request request;
   Time finish = 0;  // of the last request
-  std::uint32_t index = 0, rank = 0;  // place in the graph; rank 0 is the most downstream
+  std::uint32_t index = 0, rank = 0;  // place in the graph and along the flow
   std::coroutine_handle<> handle;
   std::vector<Channel*> ins, outs;  // connected ones
   Record record;
   std::string name, kind;
 
-  HWSIM_INLINE void end_turn(Time cycles = 1) { t += cycles, busy += cycles, ++turns; }
+  HWSIM_INLINE void end_turn() { ++t, ++turns; }
+  void end_turn(Time cycles) { t += cycles, surplus += std::int64_t(cycles) - 1, ++turns; }
+  void end_free_turn() { --surplus, ++turns; }
+  Time busy() const { return turns + Time(surplus); }
   void wait_until(Time time) {
     if (time > t) starved += time - t, t = time;
   }
@@ -122,8 +126,10 @@ struct In {
   Channel* channel = nullptr;
   bool connected() const { return channel; }
   HWSIM_INLINE bool starved() const { return channel->empty(); }
+  HWSIM_INLINE Token head() const { return channel->front(); }
   HWSIM_INLINE Token peek(Unit& u) const { return channel->peek(u.t); }
   HWSIM_INLINE void drop(Unit& u) const { channel->drop(u.t); }
+  HWSIM_INLINE void drop_if(bool taken, Unit& u) const { channel->drop_if(taken, u.t); }
   HWSIM_INLINE Token pop(Unit& u) const { return channel->pop(u.t); }
 };
 
@@ -182,15 +188,19 @@ class Engine {
   std::uint64_t host_bytes = 0;
 
  private:
-  void rank_downstream_first();
-  void make_ready(Unit& unit);
+  void rank_by_flow();
+  enum Urgency { now, later };
+
+  void make_ready(Unit& unit, Urgency urgency);
   Unit* next_ready();
+  Unit* first_in_sweep();
   bool serve_memory();
   void wake_neighbours(Unit& unit);
   const char* exceeded(const Limits& limits) const;
 
-  std::vector<std::uint64_t> ready_;  // bit per rank
-  std::vector<Unit*> by_rank_;
+  std::array<std::vector<std::uint64_t>, 2> ready_;  // by urgency, a bit per rank
+  std::vector<Unit*> by_rank_;        // sources first
+  std::size_t sweep_ = 0;             // rank where the sweep stands
   std::optional<std::mt19937_64> shuffle_;
 };
 

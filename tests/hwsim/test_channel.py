@@ -29,11 +29,12 @@ def test_rate(depth: int | None, latency: int, response: int, times: list[int]) 
 
 
 def test_back_pressure_is_the_producers_wait() -> None:
-    # The sink takes nothing before 50, then all it has. Depth 3: 1 2 3 leave at 1, 2, 3; 4 and 5 and D from 51 on.
+    # The sink takes nothing before 50, then all it has. Depth 3: 1 2 3 leave at 1, 2, 3; 4 is in the hand of the unit,
+    # 5 and D wait in its input; they leave from 51 on.
     run = run_unit("number", [FIVE], depth=3, sink_times={0: [50]})
     assert [time for _, time in run.profile.sinks["sink 0"]] == [50, 50, 50, 52, 53, 54]
     assert run.unit.blocked == 51 - 4
-    assert {c.name: c.max_fill for c in run.profile.channels} == {"in 0": 3, "out 0": 3}
+    assert {c.name: c.max_fill for c in run.profile.channels} == {"in 0": 2, "out 0": 3}
 
 
 @pytest.mark.parametrize(("depth", "fill"), [(8, 6), (6, 6), (4, 4), (1, 1)])

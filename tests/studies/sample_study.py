@@ -82,9 +82,9 @@ def contents(batches: int = 3, objectives: tuple[str, ...] = ("latency_cycles", 
     return StudyContents(handle, DATASETS, baseline(), trials)
 
 
-def fill(store: StudyStore, name: str = "sample", batches: int = 3, objectives: tuple[str, ...] = ("latency_cycles", "traffic_bytes")) -> StudyHandle:
+def fill(store: StudyStore, name: str = "sample", batches: int = 3) -> StudyHandle:
     """The study in a database."""
-    handle = store.open(identity(objectives), name, datasets=DATASETS)
+    handle = store.open(identity(), name, datasets=DATASETS)
     store.set_baseline(handle.id, baseline())
     for number in range(batches):
         store.commit_batch(handle.id, number, batch(number))
@@ -134,6 +134,14 @@ def _estimate(values: dict[str, float], rng: np.random.Generator) -> dict[str, A
     return {**guessed, "bottleneck": "intersect k of S0", "tokens": 1e6, "traffic": [], "largest_tiles": []}
 
 
+_FLOWS = (
+    ("A", "load", "read", 0.2),
+    ("B", "load", "read", 0.25),
+    ("T", "spill", "write", 0.05),
+    ("Z", "store", "write", 0.1),
+)
+
+
 def _profile(values: dict[str, float], rng: np.random.Generator) -> dict[str, Any]:
     cycles = int(values["latency_cycles"])
     contexts = []
@@ -145,8 +153,9 @@ def _profile(values: dict[str, float], rng: np.random.Generator) -> dict[str, An
             contexts.append({"name": f"{kind} k.{lane}", "kind": kind, **shares})
     total = values["traffic_bytes"]
     traffic = [
-        {"tensor": t, "purpose": p, "direction": d, "values_bytes": int(total * s), "metadata_bytes": int(total * s * 0.7)}
-        for t, p, d, s in (("A", "load", "read", 0.2), ("B", "load", "read", 0.25), ("T", "spill", "write", 0.05), ("Z", "store", "write", 0.1))
+        {"tensor": tensor, "purpose": purpose, "direction": direction}
+        | {"values_bytes": int(total * share), "metadata_bytes": int(total * share * 0.7)}
+        for tensor, purpose, direction, share in _FLOWS
     ]
     return {
         "status": "done", **values, "tokens": 10**6, "effectual_multiplies": 2624, "output_nnz": {"Z": 1800},

@@ -95,7 +95,8 @@ def test_unreadable_files(tmp_path: Path) -> None:
 
 
 def test_error_without_text_names_the_path() -> None:
-    assert str(Document("study", {}).error(("search", "seed"), "must be positive")) == "study: search.seed: must be positive"
+    error = Document("study", {}).error(("search", "seed"), "must be positive")
+    assert str(error) == "study: search.seed: must be positive"
 
 
 def test_aliases_share_values() -> None:

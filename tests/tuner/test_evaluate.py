@@ -49,8 +49,6 @@ def check(workload: Workload, expected: np.ndarray, rng: np.random.Generator, ma
     for n in range(mappings):
         mapping = space.sample(rng, fused if n % 2 and fused else None)
         result = evaluate(workload, mapping, RDA, Limits(max_tokens=50_000_000), cache)
-        if result.failure and "deadlock" in result.failure:
-            continue  # a hidden failure, reported as such; values are checked where the run ends
         assert result.failure is None, (result.failure, mapping)
         (output,) = workload.program.outputs
         np.testing.assert_array_equal(result.outputs[output].to_dense(), expected)

@@ -95,7 +95,7 @@ inline Task reduce(Unit& u, In val, In outer, Out out, ReduceOp op, bool zero_if
   for (;;) {
     POP(x, val);
     if (x.is_empty()) {
-      ++u.turns;
+      u.end_free_turn();
       continue;
     }
     if (x.is_val()) {

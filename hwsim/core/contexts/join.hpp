@@ -1,6 +1,7 @@
 // Joins of coordinate streams: intersect, union; and drop_empty, which removes what a union left without a value.
 #pragma once
 
+#include <algorithm>
 #include <array>
 
 #include "../engine.hpp"
@@ -9,72 +10,77 @@ namespace hwsim {
 
 template <std::size_t N>
 struct JoinPorts {
+  static constexpr std::int64_t ended = std::numeric_limits<std::int64_t>::max();
   std::array<In, N> crd, ref;
   Out out_crd;
   std::array<Out, N> out_ref;
-};
 
-// Heads of all sides. Only Val and Stop and Done may meet, and Stops and Dones only their like.
-template <std::size_t N>
-struct Heads {
-  std::array<Token, N> crd, ref;
-
-  HWSIM_INLINE void check(const Unit& u) const {
-    const Token* control = nullptr;  // Stops must agree, and a Done meets nothing but Dones
-    bool values = false;
-    for (std::size_t i = 0; i < N; ++i) {
-      if (crd[i].is_empty()) fail(u);
-      if (crd[i].is_val() ? ref[i].is_stop() || ref[i].is_done() : ref[i] != crd[i]) fail(u);
-      if (crd[i].is_val()) {
-        values = true;
-      } else {
-        if (control && *control != crd[i]) fail(u);
-        control = &crd[i];
-      }
-    }
-    if (control && control->is_done() && values) fail(u);
+  // An input without a token, null if all have one.
+  HWSIM_INLINE Channel* missing() const {
+    for (std::size_t i = 0; i < N; ++i)
+      if (crd[i].starved()) return crd[i].channel;
+    for (std::size_t i = 0; i < N; ++i)
+      if (ref[i].starved()) return ref[i].channel;
+    return nullptr;
   }
-  [[noreturn]] void fail(const Unit& u) const {
+  // The coordinates at the heads, `ended` where a side has none left.
+  HWSIM_INLINE std::array<std::int64_t, N> peek(Unit& u) const {
+    std::array<std::int64_t, N> keys;
+    bool values = true;
+    for (std::size_t i = 0; i < N; ++i) {
+      const Token c = crd[i].peek(u), r = ref[i].peek(u);
+      values = values && c.is_val() && (r.is_val() || r.is_empty());
+      keys[i] = c.is_val() ? c.bits : ended;
+    }
+    if (!values) check_control(u);
+    return keys;
+  }
+  // Coordinates go with references, Stops and Dones must agree, and a Done meets nothing but Dones.
+  void check_control(const Unit& u) const {
+    Token control = Token::empty();
+    bool values = false, aligned = true;
+    for (std::size_t i = 0; i < N; ++i) {
+      const Token c = crd[i].head(), r = ref[i].head();
+      values = values || c.is_val();
+      aligned = aligned && (c.is_val() ? r.is_val() || r.is_empty() : r == c && !c.is_empty());
+      aligned = aligned && (c.is_val() || control.is_empty() || control == c);
+      if (!c.is_val()) control = c;
+    }
+    if (aligned && !(control.is_done() && values)) return;
     std::string text = "misaligned streams:";
     for (std::size_t i = 0; i < N; ++i)
-      text += " side " + std::to_string(i + 1) + " has crd " + crd[i].text() + ", ref " + ref[i].text() + ";";
+      text += " side " + std::to_string(i + 1) + " has crd " + crd[i].head().text() + ", ref " + ref[i].head().text() + ";";
     text.back() = '.';
     u.fail(text);
   }
+  HWSIM_INLINE void drop(Unit& u, const std::array<bool, N>& taken) const {
+    for (std::size_t i = 0; i < N; ++i) crd[i].drop_if(taken[i], u), ref[i].drop_if(taken[i], u);
+  }
+  // Drops the heads of all sides that are behind the furthest one; false if all are equally far.
+  HWSIM_INLINE bool drop_behind(Unit& u) const {
+    const auto keys = peek(u);
+    const std::int64_t furthest = *std::max_element(keys.begin(), keys.end());
+    std::array<bool, N> behind;
+    bool any = false;
+    for (std::size_t i = 0; i < N; ++i) any |= behind[i] = keys[i] < furthest;
+    if (any) drop(u, behind);
+    return any;
+  }
 };
 
-// Equal heads are passed on; otherwise every side that is behind loses its head: the sides below the largest
-// coordinate, or, where some side has ended its fiber, all sides that have not. One such step per cycle.
+// While some side ends or is ahead, the others lose their heads, one step per cycle; equal heads are passed on.
 template <std::size_t N>
 Task intersect(Unit& u, JoinPorts<N> p) {
-  Heads<N> h;
   for (;;) {
-    for (std::size_t i = 0; i < N; ++i) {
-      AWAIT_TOKEN(p.crd[i]);
-      h.crd[i] = p.crd[i].peek(u);
-    }
-    for (std::size_t i = 0; i < N; ++i) {
-      AWAIT_TOKEN(p.ref[i]);
-      h.ref[i] = p.ref[i].peek(u);
-    }
-    h.check(u);
-    bool equal = true, stopped = false;
-    std::int64_t largest = std::numeric_limits<std::int64_t>::min();
-    for (const Token& x : h.crd) {
-      equal = equal && x == h.crd[0];
-      if (x.is_val()) largest = std::max(largest, x.bits);
-      else stopped = true;
-    }
-    if (equal) {
-      PUSH(p.out_crd, h.crd[0]);
+    while (Channel* in = p.missing()) co_await u.token(in);
+    if (!p.drop_behind(u)) {
+      PUSH(p.out_crd, p.crd[0].head());
       for (std::size_t i = 0; i < N; ++i) {
-        PUSH(p.out_ref[i], h.ref[i]);
+        PUSH(p.out_ref[i], p.ref[i].head());
       }
-      if (h.crd[0].is_done()) co_return;
+      if (p.crd[0].head().is_done()) co_return;
+      for (std::size_t i = 0; i < N; ++i) p.crd[i].drop(u), p.ref[i].drop(u);
     }
-    for (std::size_t i = 0; i < N; ++i)
-      if (equal || (h.crd[i].is_val() && (stopped || h.crd[i].bits < largest))) p.crd[i].drop(u), p.ref[i].drop(u);
-    ++u.record.comparisons;
     u.end_turn();
   }
 }
@@ -83,30 +89,18 @@ Task intersect(Unit& u, JoinPorts<N> p) {
 // of the next turn, so its slots come free a cycle later.
 template <std::size_t N>
 Task unite(Unit& u, JoinPorts<N> p) {
-  Heads<N> h;
   std::array<bool, N> taken{};
   for (;;) {
-    for (std::size_t i = 0; i < N; ++i)
-      if (taken[i]) p.crd[i].drop(u), p.ref[i].drop(u);
+    p.drop(u, taken);
+    while (Channel* in = p.missing()) co_await u.token(in);
+    const auto keys = p.peek(u);
+    const std::size_t least = std::size_t(std::min_element(keys.begin(), keys.end()) - keys.begin());
+    for (std::size_t i = 0; i < N; ++i) taken[i] = keys[i] == keys[least];
+    PUSH(p.out_crd, p.crd[least].head());
     for (std::size_t i = 0; i < N; ++i) {
-      AWAIT_TOKEN(p.ref[i]);
-      h.ref[i] = p.ref[i].peek(u);
+      PUSH(p.out_ref[i], taken[i] ? p.ref[i].head() : Token::empty());
     }
-    for (std::size_t i = 0; i < N; ++i) {
-      AWAIT_TOKEN(p.crd[i]);
-      h.crd[i] = p.crd[i].peek(u);
-    }
-    h.check(u);
-    Token least = h.crd[0];
-    for (const Token& x : h.crd)
-      if (x.is_val() && (!least.is_val() || x.bits < least.bits)) least = x;
-    PUSH(p.out_crd, least);
-    for (std::size_t i = 0; i < N; ++i) {
-      taken[i] = h.crd[i] == least;
-      PUSH(p.out_ref[i], taken[i] ? h.ref[i] : Token::empty());
-    }
-    if (least.is_done()) co_return;
-    ++u.record.comparisons;
+    if (p.crd[least].head().is_done()) co_return;
     u.end_turn();
   }
 }

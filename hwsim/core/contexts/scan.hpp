@@ -28,6 +28,17 @@ struct Level {
   }
 };
 
+// Pushes elements of a fiber from position p on while both outputs have room; the position reached.
+HWSIM_INLINE std::int64_t emit(Unit& u, Out crd, Out ref, const Level& level, std::int64_t fiber, std::int64_t p,
+                               std::int64_t end) {
+  for (; p < end && !crd.full() && !ref.full(); ++p) {
+    crd.push(u, Token::val(level.coordinate(fiber, p)));
+    ref.push(u, Token::val(p));
+    u.end_turn();
+  }
+  return p;
+}
+
 // One fiber per reference (none for Empty), then its closing stop, which waits for the next reference: a Stop there
 // is folded in.
 inline Task scan(Unit& u, In in, Out crd, Out ref, Level level) {
@@ -43,10 +54,11 @@ inline Task scan(Unit& u, In in, Out crd, Out ref, Level level) {
           u.fail("port ref has reference " + std::to_string(r.bits) + ", the level has " +
                  std::to_string(level.parents()) + " fibers.");
         auto [p, end] = level.positions(r.bits);
-        for (; p < end; ++p) {
+        while ((p = emit(u, crd, ref, level, r.bits, p, end)) < end) {  // one element by waiting for room
           PUSH(crd, Token::val(level.coordinate(r.bits, p)));
           PUSH(ref, Token::val(p));
           u.end_turn();
+          ++p;
         }
       }
       PEEK(next, in);

@@ -81,7 +81,7 @@ inline Task store(Unit& u, std::vector<KeyStream> keys, In val, StorePlan plan) 
       }
       if (n == 0) u.misaligned({{"val", v}});
       val.drop(u);
-      ++u.turns;
+      u.end_free_turn();
       continue;
     }
     ended = v.is_done();

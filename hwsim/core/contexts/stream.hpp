@@ -30,7 +30,7 @@ inline Task sink(Unit& u, In in, std::vector<Time> times) {
     POP(x, in);
     u.record.tokens.push_back(x);
     u.record.times.push_back(u.t);
-    ++u.turns;
+    u.end_free_turn();
     if (x.is_done()) co_return;
   }
 }
@@ -44,7 +44,7 @@ inline Task fork(Unit& u, In in, std::vector<Out> outs) {
       if (out.channel) out.channel->wait_slot(u.t);
     }
     for (const Out& out : outs) out.push(u, x);
-    ++u.turns;
+    u.end_free_turn();
     if (x.is_done()) co_return;
   }
 }
@@ -67,7 +67,7 @@ inline Task crd_write(Unit& u, In crd) {
     if (x.is_done()) co_return;
     if (x.is_val()) written.push_back(x.bits);
     if (x.is_val() || (x.is_stop() && open)) u.end_turn();
-    else ++u.turns;
+    else u.end_free_turn();
     if (!x.is_empty()) open = x.is_val();
   }
 }
@@ -78,7 +78,7 @@ inline Task value_write(Unit& u, In val) {
     POP(x, val);
     if (x.is_val()) u.record.values.push_back(x.number());
     if (x.is_val() || x.is_done()) u.end_turn();
-    else ++u.turns;
+    else u.end_free_turn();
     if (x.is_done()) co_return;
   }
 }

@@ -100,7 +100,7 @@ inline Task convert(Unit& u, Traffic& account, Account read, Account write, std:
       written = co_await u.access(share(out, k - 1), share(out, k) - share(out, k - 1), true);
       ++account.write.requests;
     }
-    ++u.turns;
+    u.end_free_turn();
   }
   u.reach(written);
   account.read.values_bytes += read.values_bytes, account.read.metadata_bytes += read.metadata_bytes;

@@ -1,0 +1,77 @@
+"""Latency of a region: units, drains and memory, which overlap where FIFOs, pieces and lanes allow."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from costmodel.nest import Nest
+from costmodel.traffic import Transfer
+from costmodel.work import Work
+from mapper.machine import Machine
+
+FILL_CYCLES_PER_LOOP = 8
+"""Contexts that the first token of a loop passes before the next loop sees it, about a cycle each."""
+
+SHARPNESS = 4.0
+"""Exponent of the norm that combines compute, bandwidth and waiting for requests: they overlap, but not wholly."""
+
+HANDSHAKE_CYCLES = 2
+"""From the use of a loaded tile until the request for the next one: one channel hop forth, one back."""
+
+
+def region_latency(
+    nests: Sequence[Nest], works: Sequence[Work], moved: Sequence[Transfer], machine: Machine
+) -> tuple[float, str]:
+    """(cycles, what sets them).
+
+    Products are formed, loaded for and spilled in one phase; drained, read back and stored in the next. Within a
+    lane the phases follow each other; lanes that drain at different times fill each other's gaps in the memory.
+    """
+    compute, drain, unit = _chain(works)
+    late = sum(t.burst_bytes * works[n].drained for n, t in _drain_transfers(nests, moved))
+    total = sum(t.burst_bytes for t in moved)
+    ports = [(_port_cycles(t, machine), t.port) for t in moved]
+    bandwidth = machine.bytes_per_cycle
+    first = _norm([compute, (total - late) / bandwidth, *(p for p, _ in ports)])
+    together = first + max(drain, late / bandwidth)
+    apart = _norm([compute + drain, total / bandwidth, *(p for p, _ in ports)])
+    in_step = 1.0 if nests[0].lanes == 1 else 1.0 / min(w.pieces for w in works)
+    fill = FILL_CYCLES_PER_LOOP * sum(len(n.loops) for n in nests) + (machine.dram_latency_cycles if moved else 0)
+    limits = [(compute, unit), (drain, "drain"), (total / bandwidth, "memory bandwidth"), *ports]
+    return fill + apart + in_step * max(0.0, together - apart), max(limits)[1]
+
+
+def _chain(works: Sequence[Work]) -> tuple[float, float, str]:
+    """(cycles, final drain, slowest unit) of fused statements: a reader starts with the first piece of its stream."""
+    cycles = drain = 0.0
+    pieces = math.inf
+    for work in works:
+        own = work.slowest[0]
+        serial, piped = cycles + max(drain, own), max(cycles + drain, own)
+        cycles = piped + max(0.0, serial - piped) / pieces
+        drain, pieces = float(work.draining.max(initial=0.0)), work.pieces
+    return cycles, drain, max(w.slowest for w in works)[1]
+
+
+def _drain_transfers(nests: Sequence[Nest], moved: Sequence[Transfer]) -> list[tuple[int, Transfer]]:
+    """Transfers that wait for a drain, with the position of their statement."""
+    made = {nest.statement.target.tensor: n for n, nest in enumerate(nests)}
+    late = {("spill", "read"), ("store", "write")}
+    return [(made[t.traffic.tensor], t) for t in moved if (t.traffic.purpose, t.traffic.direction) in late]
+
+
+def _norm(cycles: Sequence[float]) -> float:
+    return float(sum(c**SHARPNESS for c in cycles) ** (1 / SHARPNESS))
+
+
+def _port_cycles(transfer: Transfer, machine: Machine) -> float:
+    """Cycles that the busiest lane's port waits: loads run ``prefetch_tiles`` deep, other requests one by one."""
+    requests = float(transfer.requests.max(initial=0.0))
+    if not requests:
+        return 0.0
+    bursts = transfer.burst_bytes / float(transfer.requests.sum()) / machine.dram_burst_bytes
+    each = math.ceil(bursts / (machine.dram_channels or 1)) * machine.dram_burst_bytes / machine.dram_bytes_per_cycle
+    if transfer.traffic.direction == "read":
+        each += machine.dram_latency_cycles
+    return requests * (each + HANDSHAKE_CYCLES) / (machine.prefetch_tiles if transfer.traffic.purpose == "load" else 1)

@@ -1,0 +1,60 @@
+"""Every rule of legality, one mapping that breaks it each."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+from mapper.legality import units_used, violations
+from mapper.machine import load_machine
+from mapper.mapping import Loops, Mapping
+from mapper.notation import parse_program
+from mapper.schedule import schedule
+from mapper.synthetic import generate
+from mapper.workload import Workload
+
+RDA = load_machine("rda")
+CSR = ("dense", "compressed")
+A = generate("uniform", shape=(12, 10), density=0.3, seed=1)
+B = generate("uniform", shape=(10, 8), density=0.3, seed=2)
+PRODUCT = Workload(parse_program("Z(i,j) = A(i,k) * B(k,j)"), {"A": A, "B": B})
+GOOD = Mapping((), (Loops(("i", "k", "j"), (("i", 4),), ("i", 2)),), (("A", CSR), ("B", CSR), ("Z", CSR)))
+
+
+def test_a_good_mapping_breaks_nothing() -> None:
+    assert violations(PRODUCT, GOOD, RDA) == ()
+
+
+@pytest.mark.parametrize(
+    ("loops", "rule"),
+    [
+        (Loops(("i", "k")), "order"),
+        (Loops(("i", "k", "j"), (("i", 12),)), "tile-extent"),
+        (Loops(("i", "k", "j"), (("i", 0),)), "tile-extent"),
+        (Loops(("i", "k", "j"), (), ("k", 2)), "parallel-index"),
+        (Loops(("i", "k", "j"), (("i", 8),), ("i", 4)), "lanes"),  # two tiles cannot feed four lanes
+        (Loops(("i", "k", "j"), (), ("i", 1)), "lanes"),
+    ],
+)
+def test_loops(loops: Loops, rule: str) -> None:
+    assert [v.rule for v in violations(PRODUCT, dataclasses.replace(GOOD, loops=(loops,)), RDA)] == [rule]
+
+
+def test_formats_need_one_kind_per_mode() -> None:
+    broken = dataclasses.replace(GOOD, formats=(("A", CSR), ("B", ("dense",)), ("Z", CSR)))
+    assert [(v.rule, v.where) for v in violations(PRODUCT, broken, RDA)] == [("format", "B")]
+
+
+def test_a_mapping_of_another_program() -> None:
+    assert [v.rule for v in violations(PRODUCT, dataclasses.replace(GOOD, cuts=(True,)), RDA)] == ["wrong-program"]
+
+
+def test_units_are_counted_per_region() -> None:
+    (region,) = schedule(PRODUCT.program, GOOD).regions
+    used = units_used(PRODUCT, GOOD, RDA, region)
+    # Per lane: scans i.tile, i, k of A and k, j of B; A is repeated over j, B over i.tile and i; one join at k.
+    assert (used["scan"], used["repeat"], used["intersect"], used["accumulate"]) == (10, 6, 2, 2)
+    poor = dataclasses.replace(RDA, units={**(RDA.units or {}), "accumulate": 1})
+    (violation,) = violations(PRODUCT, GOOD, poor)
+    assert (violation.rule, violation.measured) == ("units", "2 accumulate")
