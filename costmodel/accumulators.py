@@ -11,21 +11,24 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from costmodel.counting import AnyStatistics
-from costmodel.factors import Column, Factor, Floats, Ints, group_sum, pack, radices
+from costmodel.counting import Leaf
+from costmodel.factors import Column, Factor, Floats, Ints, bin_sum, group_sum, radices
 from costmodel.nest import Nest
 from costmodel.spills import Returning, spilled_entries
 from costmodel.statistics import TensorStatistics
 from mapper.machine import Machine
+
+LANE: Column = ("lane of the scope", 1)
+"""The column that tells scopes of different lanes apart."""
 
 
 @dataclass(frozen=True, slots=True)
 class Accumulator:
     """Shape of a statement's accumulator.
 
-    ``scope``: depth of the loop that opens it; ``depth``: depth of its values; ``keys``: coordinates per entry, one for both loops of a
-    tiled index;
-    ``returns``: depths of the reduced loops inside, under whose iterations keys come again.
+    ``scope``: depth of the loop that opens it; ``depth``: depth of its values; ``keys``: coordinates per entry (both
+    loops of a tiled index make one); ``returns``: depths of the reduced loops inside, under whose iterations keys
+    come again.
     """
 
     scope: int
@@ -53,7 +56,7 @@ class Scopes:
 
     def per_lane(self, amount: Floats, lanes: int) -> Floats:
         """Sum over scopes of an amount per scope."""
-        return np.bincount(self.lane, weights=amount * self.number, minlength=lanes)
+        return bin_sum(self.lane, amount * self.number, lanes)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -68,7 +71,7 @@ class Reduction:
 def accumulator_of(nest: Nest) -> Accumulator | None:
     """The accumulator of a statement, None where scalar reducers (or nothing) suffice."""
     kept = nest.statement.target.indices
-    depth = max((q for q, (i, _) in enumerate(nest.loops, 1) if i in kept), default=0)
+    depth = nest.value_depth
     returns = tuple(q for q, (i, _) in enumerate(nest.loops[:depth], 1) if i not in kept)
     if not returns:
         return None
@@ -86,31 +89,27 @@ def reduction_of(nest: Nest, machine: Machine) -> Reduction | None:
     return Reduction(shape, scopes, spilled)
 
 
-def _target_statistics(nest: Nest) -> AnyStatistics:
-    target = nest.statement.target
-    return nest.model.stats(target.tensor, nest.model.workload.shape(target, nest.number))
-
-
 def _mean_scopes(nest: Nest, shape: Accumulator) -> Scopes:
     opened = np.maximum(nest.joined(shape.scope - 1), 1e-9)
     inside = {depth: nest.joined(depth) / opened for depth in _depths(nest, shape)}
     values = _values(nest, inside[shape.depth], inside[len(nest.loops)])
-    entries = np.minimum(np.full(nest.lanes, _target_statistics(nest).nnz / nest.lanes) / opened, values)
+    entries = np.minimum(np.full(nest.lanes, nest.target.nnz / nest.lanes) / opened, values)
     return Scopes(np.arange(nest.lanes), opened, entries, values, _returning(nest, shape, inside))
 
 
 def _scopes(nest: Nest, shape: Accumulator) -> Scopes:
-    target, stats = nest.statement.target, _target_statistics(nest)
+    target, stats = nest.statement.target, nest.target
     assert isinstance(stats, TensorStatistics)
     outer = tuple(sorted(nest.variables(shape.scope - 1).items()))
     modes = {i: m for m, i in enumerate(target.indices)}
     view = tuple(sorted((modes[i], g) for i, g in _with_lane(nest, outer, shape.depth)))
     full = tuple((m, 1) for m in range(len(modes)))
     made = Factor(tuple((target.indices[m], g) for m, g in view), *stats.marginal(full, view))
-    points, entries = _by_lane(nest, outer, made)
-    inside = {depth: _looked_up(nest, outer, points, depth) for depth in _depths(nest, shape)}
-    values = np.maximum(_values(nest, inside[shape.depth], inside[len(nest.loops)]), entries)
-    return Scopes(points[-1], np.ones(entries.size), entries, values, _returning(nest, shape, inside))
+    scopes = _by_lane(nest, outer, made)
+    inside = {depth: _looked_up(nest, outer, scopes, depth) for depth in _depths(nest, shape)}
+    values = np.maximum(_values(nest, inside[shape.depth], inside[len(nest.loops)]), scopes.weights)
+    one = np.ones(values.size)
+    return Scopes(scopes.coords[-1], one, scopes.weights, values, _returning(nest, shape, inside))
 
 
 def _depths(nest: Nest, shape: Accumulator) -> tuple[int, ...]:
@@ -129,26 +128,20 @@ def _returning(nest: Nest, shape: Accumulator, inside: dict[int, Floats]) -> tup
 
 def _values(nest: Nest, reached: Floats, products: Floats) -> Floats:
     """Prefixes with at least one product, of which ``reached`` have operands: each of the entries that the sparser
-    operand has there meets a partner with the same chance."""
-    kept, trailing = nest.statement.target.indices, set[str]()
-    for index, _ in reversed(nest.loops):
-        if index in kept:
-            break
-        trailing.add(index)
-    tiled = dict(nest.plan.tiles)
-    entries = []
-    for operand in nest.operands:
-        if trailing & set(operand.access.indices):
-            full = tuple((m, 1) for m in range(len(operand.access.indices)))
-            names = operand.access.indices
-            left = tuple((m, tiled.get(names[m], 1) if names[m] in trailing else 1) for m, _ in full)
-            held = tuple((m, g) for m, g in left if names[m] not in trailing or names[m] in tiled)
-            entries.append(operand.stats.count(full) / max(1.0, operand.stats.count(held)))
-    if not entries:
+    operand has below finds partners with the same chance."""
+    depth, loops = nest.value_depth, nest.loops
+    trailing = {i for i, _ in loops[depth:]}
+    reduced = [o for o in nest.operands if trailing & set(o.access.indices)]
+    if not reduced:
         return np.minimum(reached, products)
-    most = max(1.0, min(entries))
+    below = (_nodes(o.leaf(loops, len(loops), True)) / max(1.0, _nodes(o.leaf(loops, depth, True))) for o in reduced)
+    most = max(1.0, min(below))
     share = np.divide(products, reached * most, out=np.zeros_like(reached), where=reached > 0)
-    return reached * -np.expm1(most * np.log1p(-np.minimum(share, 1 - 1e-12)))
+    return np.asarray(reached * -np.expm1(most * np.log1p(-np.minimum(share, 1 - 1e-12))))
+
+
+def _nodes(leaf: Leaf) -> float:
+    return leaf.stats.count(leaf.view)
 
 
 def _with_lane(nest: Nest, outer: tuple[Column, ...], depth: int) -> tuple[Column, ...]:
@@ -159,29 +152,27 @@ def _with_lane(nest: Nest, outer: tuple[Column, ...], depth: int) -> tuple[Colum
     return tuple(sorted((*outer, column)))
 
 
-def _by_lane(nest: Nest, outer: tuple[Column, ...], factor: Factor) -> tuple[tuple[Ints, ...], Floats]:
-    """Sums of a factor per point of ``outer`` and lane; the lane is the last coordinate."""
+def _by_lane(nest: Nest, outer: tuple[Column, ...], factor: Factor) -> Factor:
+    """Sums of a factor per point of ``outer`` and lane, which is the last column."""
     at = [factor.column(*c) for c in outer]
     lane = np.zeros(factor.weights.size, np.int64)
     if nest.lane_column is not None and factor.granule(nest.lane_column[0]) is not None:
-        ends = np.array([hi for _, hi in nest.ranges])
-        lane = np.searchsorted(ends, factor.column(*nest.lane_column), side="right")
-    return group_sum([*at, lane], [*radices(outer, nest.extents), nest.lanes], factor.weights)
+        lane = nest.lane_of(factor.column(*nest.lane_column))
+    return Factor((*outer, LANE), *group_sum([*at, lane], _sizes(nest, outer), factor.weights))
 
 
-def _looked_up(nest: Nest, outer: tuple[Column, ...], points: tuple[Ints, ...], depth: int) -> Floats:
+def _sizes(nest: Nest, outer: tuple[Column, ...]) -> list[int]:
+    return [*radices(outer, nest.extents), nest.lanes]
+
+
+def _looked_up(nest: Nest, outer: tuple[Column, ...], scopes: Factor, depth: int) -> Floats:
     """Prefixes at ``depth`` inside each scope (a point of ``outer`` and a lane)."""
     keep = _with_lane(nest, outer, depth)
     split = nest.lane_column is not None and any(i == nest.lane_column[0] for i, _ in keep)
     leaves = [o.leaf(nest.loops, depth) for o in nest.operands]
-    found, counts = _by_lane(nest, outer, nest.counter.by(leaves, nest.variables(depth), keep))
-    wanted = points if split else (*points[:-1], np.zeros_like(points[-1]))
-    both = pack([np.concatenate(c) for c in zip(found, wanted, strict=True)], [*radices(outer, nest.extents), nest.lanes])
-    key, ask = both[: counts.size], both[counts.size :]
-    if not key.size:
-        return np.zeros(ask.size)
-    spot = np.minimum(np.searchsorted(key, ask), key.size - 1)
-    return np.where(key[spot] == ask, counts[spot], 0.0)
+    found = _by_lane(nest, outer, nest.counter.by(leaves, nest.variables(depth), keep))
+    lane = scopes.coords[-1]
+    return found.at([*scopes.coords[:-1], lane if split else np.zeros_like(lane)], _sizes(nest, outer))
 
 
 def _cells_below(nest: Nest, depth: int, last: int) -> float:

@@ -19,6 +19,7 @@ from mapper.workload import Workload
 MODEL_VERSION = 1
 """Raised whenever an estimate may change; rows of a study carry it."""
 
+
 @dataclass(frozen=True, slots=True)
 class StepEstimate:
     """One region or conversion: its name, cycles and the unit or memory port that sets them."""

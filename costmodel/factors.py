@@ -61,7 +61,24 @@ class Factor:
 
     def dense(self, cells: int) -> Floats:
         """Weights of a factor of one column over all its cells."""
-        return np.bincount(self.coords[0], weights=self.weights, minlength=cells)
+        return bin_sum(self.coords[0], self.weights, cells)
+
+    def at(self, points: Sequence[Ints], sizes: Sequence[int]) -> Floats:
+        """Weight at each of ``points`` (one array per column, as many cells as ``sizes``), 0 where there is none."""
+        count, cells = self.weights.size, math.prod(sizes)
+        if not count:
+            return np.zeros(points[0].size)
+        if cells <= 8 * (count + points[0].size) + 1024:
+            return bin_sum(pack(self.coords, sizes), self.weights, cells)[pack(points, sizes)]
+        key = pack([np.concatenate(pair) for pair in zip(self.coords, points, strict=True)], sizes)
+        order = np.argsort(key[:count], kind="stable")
+        spot = order[np.minimum(np.searchsorted(key[:count], key[count:], sorter=order), count - 1)]
+        return np.where(key[spot] == key[count:], self.weights[spot], 0.0)
+
+
+def bin_sum(bins: Ints, weights: Floats, cells: int) -> Floats:
+    """Sum of the weights in each of ``cells`` bins."""
+    return np.bincount(bins, weights=weights, minlength=cells).astype(np.float64)
 
 
 def radices(columns: Sequence[Column], extents: Mapping[str, int]) -> list[int]:
@@ -180,24 +197,11 @@ def _join(left: Factor, right: Factor, extents: Mapping[str, int]) -> Factor:
 
 def _look_up(left: Factor, right: Factor, extents: Mapping[str, int]) -> Factor:
     """``left`` times the weight of ``right`` at its coordinates."""
-    sizes = radices(right.columns, extents)
-    at = [left.column(*c) for c in right.columns]
-    cells = math.prod(sizes)
-    if cells <= 8 * (left.weights.size + right.weights.size) + 1024:
-        table = np.zeros(cells)
-        table[pack(right.coords, sizes)] = right.weights
-        weights = left.weights * table[pack(at, sizes)]
-    else:
-        both = pack([np.concatenate(c) for c in zip(right.coords, at, strict=True)], sizes)
-        key, wanted = both[: right.weights.size], both[right.weights.size :]
-        order = np.argsort(key, kind="stable")
-        spot = np.minimum(np.searchsorted(key, wanted, sorter=order), max(0, key.size - 1))
-        hit = key[order[spot]] == wanted if key.size else np.zeros(wanted.size, bool)
-        weights = left.weights * (np.where(hit, right.weights[order[spot]], 0.0) if key.size else 0.0)
-    alive = weights != 0
-    if alive.all():
-        return Factor(left.columns, left.coords, weights)
-    return Factor(left.columns, tuple(c[alive] for c in left.coords), weights[alive])
+    factor = right.at([left.column(*c) for c in right.columns], radices(right.columns, extents))
+    alive = np.flatnonzero(factor)
+    if alive.size == factor.size:
+        return Factor(left.columns, left.coords, left.weights * factor)
+    return Factor(left.columns, tuple(c[alive] for c in left.coords), left.weights[alive] * factor[alive])
 
 
 def _expand(left: Factor, right: Factor, extents: Mapping[str, int]) -> Factor:

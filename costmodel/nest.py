@@ -7,13 +7,13 @@ runs over the full extent of an index that an operand lacks.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 
 from costmodel.counting import AnyStatistics, Counter, Leaf
-from costmodel.factors import Column, Floats
+from costmodel.factors import Column, Floats, Ints
 from costmodel.statistics import MODEL_LEVELS, Statistics
 from costmodel.tiles import level_view
 from costmodel.uniform import UniformStatistics, expected_entries
@@ -37,16 +37,13 @@ class Operand:
     stats: AnyStatistics
     stored: bool
 
-    def leaf(self, nest: tuple[Loop, ...], depth: int) -> Leaf:
-        """Nodes of the operand within the first ``depth`` loops."""
+    def leaf(self, nest: tuple[Loop, ...], depth: int, entries: bool = False) -> Leaf:
+        """Nodes of the operand within the first ``depth`` loops; with ``entries`` those that hold an entry, else all
+        that its levels store."""
         own = [loop for loop in nest[:depth] if loop in self.loops]
         tiles = sum(part == "tile" for _, part in own)
-        return Leaf(self.stats, self.access.indices, level_view(self.layout, tiles, len(own) - tiles))
-
-    @property
-    def tiled(self) -> bool:
-        """Whether the operand is stored in more than one tile."""
-        return bool(self.layout.tile_modes)
+        layout = replace(self.layout, kinds=(COMPRESSED,) * len(self.layout.modes)) if entries else self.layout
+        return Leaf(self.stats, self.access.indices, level_view(layout, tiles, len(own) - tiles))
 
 
 class Model:
@@ -68,9 +65,7 @@ class Model:
         """One nest per statement of a region."""
         ranges = lane_ranges(self.workload, self.mapping, region.statements)
         fused = {(e.consumer, e.operand) for e in (self.workload.program.edges[n] for n in region.fused)}
-        return tuple(
-            Nest(self, number, {n for s, n in fused if s == number}, ranges) for number in region.statements
-        )
+        return tuple(Nest(self, number, {n for s, n in fused if s == number}, ranges) for number in region.statements)
 
 
 class Nest:
@@ -121,6 +116,21 @@ class Nest:
             return len(self.loops) + 1
         index = self.lane_column[0]
         return self.loops.index((index, "tile" if index in dict(self.plan.tiles) else "inner")) + 1
+
+    @cached_property
+    def value_depth(self) -> int:
+        """Depth of the innermost loop over an index of the result: loops below it have scalar reducers."""
+        return max((q for q, (i, _) in enumerate(self.loops, 1) if i in self.statement.target.indices), default=0)
+
+    @property
+    def target(self) -> AnyStatistics:
+        """Statistics of the result."""
+        target = self.statement.target
+        return self.model.stats(target.tensor, self.model.workload.shape(target, self.number))
+
+    def lane_of(self, coordinates: Ints) -> Ints:
+        """Lane of every coordinate of the parallel loop."""
+        return np.searchsorted([hi for _, hi in self.ranges], coordinates, side="right").astype(np.int64)
 
     def variables(self, depth: int) -> dict[str, int]:
         """Resolution of every index that the first ``depth`` loops fix."""

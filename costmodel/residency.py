@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from costmodel.counting import Leaf
-from costmodel.factors import Factor, Floats, Ints, pack, radices
+from costmodel.factors import Floats, Ints, bin_sum, pack, radices
 from costmodel.nest import Nest
 from costmodel.tiles import TileSizes
 from mapper.machine import Machine
@@ -72,21 +72,12 @@ def _visits(nest: Nest, n: int, depth: int, sizes: TileSizes, dropped_from: int 
         for x in nest.visiting(n, depth)
     ]
     variables = {i: g for i, g in nest.variables(depth).items() if i not in dropped}
-    lanes = nest.lanes if column is not None and column[0] in variables and column[0] not in operand.access.indices else 1
+    shared = column is not None and column[0] in variables.keys() - set(operand.access.indices)
+    lanes = nest.lanes if shared else 1
     if nest.model.level != "L2":
         return np.full(sizes.values.size, nest.counter.total(leaves, variables) / max(1.0, sizes.tiles) / lanes)
     keep = tuple((operand.access.indices[m], g) for m, g in sizes.view)
-    return _spread(nest, sizes, nest.counter.by(leaves, variables, keep)) / lanes
-
-
-def _spread(nest: Nest, sizes: TileSizes, factor: Factor) -> Floats:
-    """Weights of a factor over all tiles, 0 where it has none."""
-    found = np.zeros(sizes.values.size)
-    if found.size and factor.weights.size:
-        both = [np.concatenate(pair) for pair in zip(sizes.coords, factor.coords, strict=True)]
-        key = pack(both, radices(factor.columns, nest.extents))
-        found[np.searchsorted(key[: found.size], key[found.size :])] = factor.weights
-    return found
+    return nest.counter.by(leaves, variables, keep).at(sizes.coords, radices(keep, nest.extents)) / lanes
 
 
 def _panels(nest: Nest, n: int, position: int, sizes: TileSizes) -> _Panels:
@@ -105,7 +96,7 @@ def _panels(nest: Nest, n: int, position: int, sizes: TileSizes) -> _Panels:
         return _Panels(np.zeros(sizes.values.size, np.int64), max(1.0, sizes.tiles / panels), iterations)
     at = [sizes.coords[k] for k in fixed]
     if split and lane is not None:
-        at.append(np.searchsorted([hi for _, hi in nest.ranges], sizes.coords[lane], side="right"))
+        at.append(nest.lane_of(sizes.coords[lane]))
         cells.append(nest.lanes)
     number = np.unique(pack(at, cells), return_inverse=True)[1] if at else np.zeros(sizes.values.size, np.int64)
     return _Panels(number.astype(np.int64), 1.0, iterations)
@@ -119,11 +110,11 @@ def _iterations_kept(size: Floats, chance: Floats, panels: _Panels, capacity: in
     groups = int(panels.number.max()) + 1
     low, high = np.zeros(groups), np.full(groups, most)
     absent = np.log1p(-np.minimum(chance, 1 - 1e-15))
-    fits = np.bincount(panels.number, weights=size * -np.expm1(absent * most)) <= capacity
+    fits = bin_sum(panels.number, size * -np.expm1(absent * most), groups) <= capacity
     low[fits] = most
     while (low < high).any():
         middle = np.ceil((low + high) / 2)
-        used = np.bincount(panels.number, weights=size * -np.expm1(absent * middle[panels.number]))
+        used = bin_sum(panels.number, size * -np.expm1(absent * middle[panels.number]), groups)
         low, high = np.where(used <= capacity, middle, low), np.where(used <= capacity, high, middle - 1)
     return low[panels.number]
 

@@ -135,7 +135,7 @@ def _spills(nest: Nest, reduction: Reduction, machine: Machine) -> list[Transfer
 def _store(nest: Nest, layout: Layout, machine: Machine) -> Transfer:
     """Every non-empty tile of the result, written once by every lane that holds a part of it."""
     target = nest.statement.target
-    stats = nest.model.stats(target.tensor, nest.model.workload.shape(target, nest.number))
+    stats = nest.target
     column = nest.lane_column
     lanes = nest.lanes
     if column is not None:
@@ -158,8 +158,8 @@ def _store(nest: Nest, layout: Layout, machine: Machine) -> Transfer:
 
 def _split(tensor: SparseTensor, mode: int, nest: Nest) -> SparseTensor:
     """``tensor`` with the lane of every entry as one more mode."""
-    ends = np.array([hi for _, hi in nest.ranges])
-    lane = np.searchsorted(ends, tensor.coords[mode], side="right")
+    assert nest.lane_column is not None
+    lane = nest.lane_of(tensor.coords[mode] // nest.lane_column[1])
     return SparseTensor((*tensor.shape, nest.lanes), np.concatenate([tensor.coords, lane[None]]), tensor.values)
 
 

@@ -1,8 +1,8 @@
-"""Work of every unit of a region: the cycles it is busy and the tokens it pushes, per lane.
+"""Work of every unit of a statement: the cycles it is busy and the tokens it pushes.
 
 Units do about one token per cycle. A stream at depth q carries one token per joined prefix and one stop per fiber; a
 two-finger intersection turns once per scanned element, matches counted once; an accumulator takes one turn per
-value and ``drain_cycles_per_entry`` per entry.
+value and ``drain_cycles_per_entry`` per entry. A stream with several readers is copied once for each.
 """
 
 from __future__ import annotations
@@ -19,14 +19,13 @@ from mapper.machine import Machine
 from mapper.mapping import Loop
 from mapper.schedule import Region
 
-
 SLACK_CHANNELS = 2
 """FIFOs in a row that fill while an accumulator drains."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Unit:
-    """One context per lane: busy ``cycles`` per lane, ``tokens`` pushed in all lanes."""
+    """One context per lane: busy ``cycles`` per lane, ``tokens`` pushed in all lanes, copies included."""
 
     name: str
     kind: str
@@ -65,15 +64,19 @@ class Work:
 
 def work_of(nest: Nest, region: Region, reduction: Reduction | None, machine: Machine) -> Work:
     """Work of one statement of a region."""
-    return _Tally(nest, region, machine).run(reduction)
+    return _Tally(nest, region, reduction, machine).run()
 
 
 class _Tally:
-    def __init__(self, nest: Nest, region: Region, machine: Machine) -> None:
-        self.nest, self.machine = nest, machine
+    """Walks the nest as lowering does and notes every unit."""
+
+    def __init__(self, nest: Nest, region: Region, reduction: Reduction | None, machine: Machine) -> None:
+        self.nest, self.reduction, self.machine = nest, reduction, machine
+        self.label, self.depth = f"S{nest.number}", len(nest.loops)
         self.stored = nest.statement.target.tensor in dict(region.stored)
-        self.label = f"S{nest.number}"
-        depths = range(1, len(nest.loops) + 1)
+        edges = nest.model.workload.program.edges
+        self.readers = self.stored + sum(edges[e].producer == nest.number for e in region.fused)
+        depths = range(1, self.depth + 1)
         self.prefixes = [np.ones(nest.lanes), *(nest.joined(q) for q in depths)]
         self.stops = [np.zeros(nest.lanes)]
         for q in depths:  # a stop per fiber, empty ones included
@@ -81,109 +84,145 @@ class _Tally:
         self.units: list[Unit] = []
         self.comparisons = 0.0
 
-    def run(self, reduction: Reduction | None) -> Work:
-        nest = self.nest
-        for q in range(1, len(nest.loops) + 1):
+    def run(self) -> Work:
+        for q in range(1, self.depth + 1):
             self._level(q)
-        products, additions = self._compute()
-        reduced = self._reducers()
-        entries = reduced
-        spilling = draining = np.zeros(nest.lanes)
-        pieces, drained = float(self.prefixes[min(1, len(nest.loops))].max()), 0.0
-        if reduction is not None:
-            scopes = reduction.scopes
-            entries = scopes.per_lane(scopes.entries, nest.lanes)
-            additions += float((scopes.per_lane(scopes.values, nest.lanes) - entries).sum())
-            written, drain, excess = self._drains(reduction)
-            spilling, draining = scopes.per_lane(written, nest.lanes), scopes.per_lane(excess, nest.lanes)
-            drained = float(draining.sum() / max(1.0, scopes.per_lane(drain, nest.lanes).sum()))
-            pieces = float(self.prefixes[reduction.shape.scope - 1].max())
-            cycles = self.stream(reduction.shape.depth) + scopes.per_lane(drain - excess, nest.lanes)
-            self._unit("accumulate", f"accumulate {self.label}", cycles, (reduction.shape.keys + 1) * float(entries.sum()))
+        self._compute()
+        self._reducers()
+        spilling, draining, drained, pieces = self._accumulator()
         if self.stored:
-            self._unit("store", f"store {nest.statement.target.tensor}", entries, 0.0)
-        additions += max(0.0, float((self.prefixes[-1] - reduced).sum()))
-        counts = (products, additions, self.comparisons)
-        return Work(tuple(self.units), *counts, spilling, draining, drained, max(1.0, pieces))
-
-    def _drains(self, reduction: Reduction) -> tuple[Floats, Floats, Floats]:
-        """Cycles per scope: to write runs; to drain, runs read back; to drain beyond what the FIFOs above take in."""
-        machine = self.machine
-        entry = machine.value_bytes + reduction.shape.keys * machine.coordinate_bytes
-        moving = reduction.spilled * (entry / machine.bytes_per_cycle)
-        latency = np.where(reduction.spilled > 0, float(machine.dram_latency_cycles), 0.0)
-        drain = reduction.scopes.entries * machine.drain_cycles_per_entry + moving + latency
-        slack = np.inf if machine.fifo_depth is None else float(machine.fifo_depth * SLACK_CHANNELS)
-        return moving, drain, np.maximum(0.0, drain - slack)
+            self._unit("store", f"store {self.nest.statement.target.tensor}", self._made(), 0.0)
+        multiplies, additions = self._operations()
+        return Work(
+            tuple(self.units), multiplies, additions, self.comparisons, spilling, draining, drained, max(1.0, pieces)
+        )
 
     def stream(self, depth: int) -> Floats:
-        """Tokens of a joined stream."""
+        """Tokens of a joined stream, per lane."""
         return self.prefixes[depth] + self.stops[depth]
 
     def _unit(self, kind: str, name: str, cycles: Floats, tokens: float) -> None:
         self.units.append(Unit(name, kind, cycles, tokens))
 
     def _level(self, q: int) -> None:
+        """Scanners, join, repeats and tile loads of one loop."""
         nest, loop = self.nest, self.nest.loops[q - 1]
         name, full = f"{self.label}.{_text(loop)}", self.stream(q)
-        present = [n for n, o in enumerate(nest.operands) if loop in o.loops]
-        universe = loop[0] in nest.universal
-        scans = [self._scan(n, q, loop) for n in present]
-        if universe:
-            self._unit("scan", f"scan all {name}", full, 2 * float(full.sum()))
-            scans.append(self.prefixes[q])
-        if len(scans) > 1:
+        present = [o for o in nest.operands if loop in o.loops]
+        later = {i for i, _ in nest.loops[q:]}
+        absent = len(nest.operands) - len(present) + sum(i in later and i != loop[0] for i in nest.universal)
+        scans = [nest.scanned(n, q) for n, o in enumerate(nest.operands) if loop in o.loops]
+        scans += [self.prefixes[q]] * (loop[0] in nest.universal)
+        coordinates, payload = _copies(self._crd_readers(q)), _copies(2 if absent else 1)
+        joined = len(scans) > 1
+        for n, elements in enumerate(scans):
+            who = present[n].access.tensor if n < len(present) else "all"
+            tokens = elements + self.stops[q]
+            pushes = 2 if joined else coordinates + payload
+            self._unit("scan", f"scan {who} {name}", tokens, pushes * float(tokens.sum()))
+        if joined:
             turns = self._turns(scans, q)
             self.comparisons += float(turns.sum())
             kind = "intersect" if nest.statement.kind == "contract" else "union"
-            self._unit(kind, f"{kind} {name}", turns, (1 + len(scans)) * float(full.sum()))
-        absent = len(nest.operands) - len(present) + self._universes_absent(q)
+            self._unit(kind, f"{kind} {name}", turns, (coordinates + payload + len(scans) - 1) * float(full.sum()))
         if absent:
-            self._unit("repeat", f"repeat {name}", full, (3 + absent) * float(full.sum()))
-        for n in present:
-            operand = nest.operands[n]
-            last = loop[1] == "tile" and loop == [x for x in operand.loops if x[1] == "tile"][-1]
-            if last and operand.stored and self.machine.dram_channels is not None:
-                self._unit("tile_load", f"load {operand.access.tensor} of {self.label}", full, float(full.sum()))
+            self._unit("repeat", f"repeat {name}", full, (_copies(absent) + absent) * float(full.sum()))
+        for operand in present:
+            tiles = [x for x in operand.loops if x[1] == "tile"]
+            if operand.stored and tiles and loop == tiles[-1] and self.machine.dram_channels is not None:
+                self._unit("tile_load", f"load {operand.access.tensor} {self.label}", full, float(full.sum()))
 
-    def _universes_absent(self, q: int) -> int:
-        later = {i for i, _ in self.nest.loops[q:]}
-        return sum(i in later and i != self.nest.loops[q - 1][0] for i in self.nest.universal)
-
-    def _scan(self, n: int, q: int, loop: Loop) -> Floats:
-        operand, elements = self.nest.operands[n], self.nest.scanned(n, q)
-        tokens = elements + self.stops[q]
-        kind = "scan" if operand.stored else "stream_scan"
-        self._unit(kind, f"scan {operand.access.tensor} {self.label}.{_text(loop)}", tokens, 2 * float(tokens.sum()))
-        return elements
+    def _crd_readers(self, q: int) -> int:
+        """Units that read the coordinates of the loop at depth ``q``."""
+        scope = self.reduction.shape.scope if self.reduction else self.nest.value_depth + 1
+        readers = int(self.nest.value_depth < q + 1 <= self.depth)  # the reducer below counts fibers by it
+        if q > self.nest.value_depth:
+            return readers
+        if q >= scope:
+            return readers + (q == scope) + (self.nest.loops[q - 1][0] in self.nest.statement.target.indices)
+        return readers + self.readers
 
     def _turns(self, scans: Sequence[Floats], q: int) -> Floats:
         if self.nest.statement.kind != "contract":
             return self.stream(q)
-        return np.maximum(sum(scans) - (len(scans) - 1) * self.prefixes[q], np.max(scans, axis=0)) + self.stops[q]
+        elements = np.array(scans)
+        steps: Floats = elements.sum(axis=0) - (len(scans) - 1) * self.prefixes[q]
+        return np.maximum(steps, elements.max(axis=0)) + self.stops[q]
 
-    def _compute(self) -> tuple[float, float]:
-        nest, depth = self.nest, len(self.nest.loops)
-        full, values = self.stream(depth), float(self.prefixes[depth].sum())
-        for operand in nest.operands:
+    def _compute(self) -> None:
+        full, statement = self.stream(self.depth), self.nest.statement
+        tokens = float(full.sum())
+        for operand in self.nest.operands:
             if operand.stored:
-                self._unit("array", f"array {operand.access.tensor} of {self.label}", full, float(full.sum()))
-        operations = len(nest.operands) - 1
-        if nest.statement.kind == "map":
-            self._unit("map", f"{nest.statement.function} {self.label}", full, float(full.sum()))
-            return 0.0, 0.0
-        if operations:
-            self._unit("alu", f"alu {self.label}", full, operations * float(full.sum()))
-        return (operations * values, 0.0) if nest.statement.kind == "contract" else (0.0, operations * values)
+                self._unit("array", f"array {operand.access.tensor} {self.label}", full, tokens)
+        if statement.kind == "map":
+            self._unit("map", f"{statement.function} {self.label}", full, tokens)
+        elif len(self.nest.operands) > 1:
+            self._unit("alu", f"alu {self.label}", full, (len(self.nest.operands) - 1) * tokens)
 
-    def _reducers(self) -> Floats:
-        """Values left per lane after the scalar reducers of the innermost reduced loops."""
-        kept, depth = self.nest.statement.target.indices, len(self.nest.loops)
-        while depth and self.nest.loops[depth - 1][0] not in kept:
-            out = self.stream(depth - 1)
-            self._unit("reduce", f"reduce {self.label}.{_text(self.nest.loops[depth - 1])}", self.stream(depth), float(out.sum()))
-            depth -= 1
-        return np.minimum(self.prefixes[depth], self.prefixes[-1])
+    def _reducers(self) -> None:
+        for q in range(self.depth, self.nest.value_depth, -1):
+            out = float(self.stream(q - 1).sum())
+            self._unit("reduce", f"reduce {self.label}.{_text(self.nest.loops[q - 1])}", self.stream(q), out)
+
+    def _made(self) -> Floats:
+        """Entries of the result per lane."""
+        if self.reduction is not None:
+            return self.reduction.scopes.per_lane(self.reduction.scopes.entries, self.nest.lanes)
+        return np.minimum(self.prefixes[self.nest.value_depth], self.prefixes[self.depth])
+
+    def _accumulator(self) -> tuple[Floats, Floats, float, float]:
+        """(spilling, draining, drained, pieces) as in ``Work``."""
+        reduction, lanes = self.reduction, self.nest.lanes
+        if reduction is None:
+            still = np.zeros(lanes)
+            return still, still, 0.0, float(self.prefixes[min(1, self.depth)].max())
+        scopes, shape = reduction.scopes, reduction.shape
+        written, drain, excess = _drains(reduction, self.machine)
+        draining, whole = scopes.per_lane(excess, lanes), scopes.per_lane(drain, lanes)
+        cycles = self.stream(shape.depth) + whole - draining
+        self._unit("accumulate", f"accumulate {self.label}", cycles, _copies(self.readers) * self._drained_tokens())
+        pieces = float(self.prefixes[shape.scope - 1].max())
+        return scopes.per_lane(written, lanes), draining, float(draining.sum() / max(1.0, whole.sum())), pieces
+
+    def _drained_tokens(self) -> float:
+        """Tokens of the key and value streams that leave the accumulator."""
+        nest, target = self.nest, self.nest.statement.target
+        assert self.reduction is not None
+        granules = {i: g for i, g in nest.variables(self.reduction.shape.scope - 1).items() if i in target.indices}
+        nodes, counts = float(self.prefixes[self.reduction.shape.scope - 1].sum()), [0.0]
+        for index, part in nest.loops[self.reduction.shape.scope - 1 : self.reduction.shape.depth]:
+            if index in target.indices:
+                granules[index] = dict(nest.plan.tiles)[index] if part == "tile" else 1
+                view = tuple(sorted((target.indices.index(i), g) for i, g in granules.items()))
+                counts.append(nest.target.count(view) + nodes)
+                nodes = nest.target.count(view)
+        return sum(counts) + counts[-1]
+
+    def _operations(self) -> tuple[float, float]:
+        """(effectual multiplies, additions) over all lanes: every product but the first of a result is added."""
+        nest, statement = self.nest, self.nest.statement
+        operators, reached = len(nest.operands) - 1, float(self.prefixes[self.depth].sum())
+        if statement.kind != "contract":
+            return 0.0, operators * reached if statement.kind == "add" else 0.0
+        entries = [o.leaf(nest.loops, self.depth, entries=True) for o in nest.operands]
+        effectual = nest.counter.total(entries, dict.fromkeys(nest.extents, 1)) if operators else 0.0
+        return operators * effectual, max(0.0, reached - float(self._made().sum()))
+
+
+def _drains(reduction: Reduction, machine: Machine) -> tuple[Floats, Floats, Floats]:
+    """Cycles per scope: to write runs; to drain, runs read back; to drain beyond what the FIFOs above take in."""
+    entry = machine.value_bytes + reduction.shape.keys * machine.coordinate_bytes
+    moving = reduction.spilled * (entry / machine.bytes_per_cycle)
+    latency = np.where(reduction.spilled > 0, float(machine.dram_latency_cycles), 0.0)
+    drain = reduction.scopes.entries * machine.drain_cycles_per_entry + moving + latency + 1.0
+    slack = np.inf if machine.fifo_depth is None else float(machine.fifo_depth * SLACK_CHANNELS)
+    return moving, drain, np.maximum(0.0, drain - slack)
+
+
+def _copies(readers: int) -> int:
+    """Pushes per token of a stream: straight to one reader, through a fork to several."""
+    return readers if readers < 2 else readers + 1
 
 
 def _text(loop: Loop) -> str:

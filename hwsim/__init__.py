@@ -23,6 +23,6 @@ from .result import ChannelProfile, ContextProfile, Profile, TrafficRow
 from .simulate import SIMULATOR_VERSION, Limits, simulate
 
 __all__ = [
-    "SIMULATOR_VERSION", "Blocked", "ChannelProfile", "ContextProfile", "Deadlock", "Limits", "Profile", "TrafficRow", "energy_pj",
-    "simulate",
+    "SIMULATOR_VERSION", "Blocked", "ChannelProfile", "ContextProfile", "Deadlock", "Limits", "Profile", "TrafficRow",
+    "energy_pj", "simulate",
 ]  # fmt: skip

@@ -58,7 +58,7 @@ def check_parameters(context: Context, accounts: int) -> None:
     not one of the graph's traffic accounts (their number is ``accounts``)."""
     where = f"context {context.name!r} ({context.kind})"
     if context.kind not in CONTEXT_KINDS:
-        raise GraphError(f"context {context.name!r}: unknown kind {context.kind!r}.{nearest(context.kind, CONTEXT_KINDS)}")
+        raise GraphError(f"{where}: unknown kind {context.kind!r}.{nearest(context.kind, CONTEXT_KINDS)}")
     for what, given, (required, optional) in (
         ("parameter", context.params, PARAMETERS.get(context.kind, _NONE)),
         ("array", context.arrays, ARRAYS.get(context.kind, _NONE)),
@@ -75,4 +75,6 @@ def check_parameters(context: Context, accounts: int) -> None:
             raise GraphError(f"{where}: unknown {name} {value!r}.{nearest(str(value), choices)}")
     account = context.params.get("tensor", 0)
     if account not in range(max(accounts, 1)) or ("tensor" in context.params and not accounts):
-        raise GraphError(f"{where}: 'tensor' must be the number of a traffic account below {accounts}, got {account!r}.")
+        raise GraphError(
+            f"{where}: 'tensor' must be the number of a traffic account below {accounts}, got {account!r}."
+        )

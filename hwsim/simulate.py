@@ -8,8 +8,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import _hwsim_core as core
 import numpy as np
+
+import _hwsim_core as core
 from mapper.errors import GraphError
 from mapper.graph import CONTEXT_KINDS, UNCONNECTED, Context, Graph
 
@@ -53,7 +54,7 @@ def simulate(graph: Graph, limits: Limits = Limits(), *, shuffle_seed: int | Non
             [(c.name, c.kind, c.inputs, c.outputs, dict(c.params), dict(c.arrays)) for c in graph.contexts],
             [(-1 if c.capacity is None else c.capacity, c.latency, c.response_latency) for c in graph.channels],
             len(graph.tensors),
-            dram and (dram.channels, dram.bytes_per_cycle, dram.burst_bytes, dram.latency_cycles),
+            (dram.channels, dram.bytes_per_cycle, dram.burst_bytes, dram.latency_cycles) if dram else None,
             (
                 _or_no_limit(limits.max_cycles),
                 _or_no_limit(limits.max_tokens),
@@ -83,8 +84,14 @@ def port_names(ports: tuple[str, ...], count: int) -> tuple[str, ...] | None:
 def _check_wiring(graph: Graph) -> None:
     """Every channel has one writer and one reader, and every context the ports of its kind."""
     for c in graph.channels:
-        if c.capacity is not None and c.capacity < 1 or c.latency < 1 or c.response_latency < 1:
+        if (c.capacity is not None and c.capacity < 1) or c.latency < 1 or c.response_latency < 1:
             raise GraphError(f"channel {c.name!r}: capacity and latencies must be at least 1, got {c}.")
+    if dram := graph.dram:
+        for field, least in (("channels", 1), ("burst_bytes", 1), ("latency_cycles", 0)):
+            if getattr(dram, field) < least:
+                raise GraphError(f"memory: {field} must be at least {least}, got {dram}.")
+        if not dram.bytes_per_cycle > 0:
+            raise GraphError(f"memory: bytes_per_cycle must be above 0, got {dram}.")
     ends: tuple[list[str | None], list[str | None]] = ([None] * len(graph.channels), [None] * len(graph.channels))
     for context in graph.contexts:
         kind_ports = CONTEXT_KINDS[context.kind]
@@ -168,7 +175,8 @@ def _deadlock(graph: Graph, waits: list[tuple[int, int, bool, int, bool, int, in
         names = port_names(CONTEXT_KINDS[unit.kind][0 if for_token else 1], len(side))
         assert names is not None  # checked before the run
         port = names[side.index(channel)]
-        blocked = Blocked(unit.name, graph.contexts[other].name, port, for_token, record.name, fill, record.capacity, time)
+        waits_for = graph.contexts[other].name
+        blocked = Blocked(unit.name, waits_for, port, for_token, record.name, fill, record.capacity, time)
         if other_finished:
             raise GraphError(f"{blocked}, but {blocked.waits_for} has finished: the streams do not fit each other.")
         chain.append(blocked)

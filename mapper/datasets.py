@@ -12,7 +12,7 @@ from mapper.tensor import SparseTensor
 
 DATA_VARIABLE = "SPARSELOOM_DATA"
 
-READERS: dict[str, Callable[[Path], SparseTensor]] = {".mtx": read_matrix_market, ".mtx.gz": read_matrix_market}
+READERS: dict[str, Callable[..., SparseTensor]] = {".mtx": read_matrix_market, ".mtx.gz": read_matrix_market}
 """Reader of every supported file suffix."""
 
 
@@ -41,12 +41,15 @@ def find_data(name: str, folder: Path | None) -> Path:
     raise InputError(f"no data file {name!r}: {looked}.{nearest(name, names)}")
 
 
-def load_tensor(path: Path) -> SparseTensor:
-    """The tensor in ``path``, read as its suffix says. Raises InputError for other suffixes."""
+def load_tensor(path: Path, *, duplicates: str = "sum") -> SparseTensor:
+    """The tensor in ``path``, read as its suffix says; ``duplicates``: "sum" them or "error".
+
+    Raises InputError for other suffixes and for files that the reader refuses.
+    """
     suffix = _suffix(path)
     if suffix is None:
         raise InputError(f"{path}: the suffix of a data file must be one of {', '.join(READERS)}")
-    return READERS[suffix](path)
+    return READERS[suffix](path, duplicates=duplicates)
 
 
 def _suffix(path: Path) -> str | None:

@@ -42,6 +42,7 @@ class StudyError(SparseLoomError):
 def nearest(name: str, valid: Iterable[str]) -> str:
     """Text for an unknown name: the nearest valid one, if any is near, and all valid ones."""
     names = sorted(valid)
-    close = difflib.get_close_matches(name, names, n=1)
-    hint = f" Did you mean {close[0]!r}?" if close else ""
+    folded = {n.lower(): n for n in names}
+    close = difflib.get_close_matches(name.lower(), folded, n=1)
+    hint = f" Did you mean {folded[close[0]]!r}?" if close else ""
     return f"{hint} Valid: {', '.join(names) or 'none'}."

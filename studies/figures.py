@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import re
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +22,7 @@ WEBGL_FROM = 3000
 """Points above which a scatter is drawn by WebGL."""
 MOST_WORDS = 1000
 """Points off the front that say their mapping in words when hovered over."""
-MOST_CONTEXTS = 18
+MOST_UNITS = 18
 
 STALLS = {"busy": ACCENT, "memory": "#44566a", "starved": "#b9c4cf", "blocked": "#7f90a1", "finished": "#edf1f4"}
 
@@ -193,30 +194,41 @@ def traffic_figure(rows: Sequence[tuple[str, TrialRecord]]) -> go.Figure:
     return _styled(figure, 120 + 34 * len(labels))
 
 
-def stall_figure(step: dict[str, Any]) -> go.Figure:
-    """What the contexts of one step did with their cycles; the busiest ones, most busy first."""
+def stall_figure(units: Sequence[dict[str, Any]]) -> go.Figure:
+    """What the ``units`` of a step did with their cycles; the busiest ones, most busy first."""
     import plotly.graph_objects as go
 
-    contexts = sorted(step["contexts"], key=lambda c: (-c["busy"], c["name"]))[:MOST_CONTEXTS]
-    names = [html.escape(c["name"]) for c in contexts]
+    drawn = units[:MOST_UNITS]
     figure = go.Figure()
     for part, color in STALLS.items():
-        shares = [100 * c[part] / max(1, sum(c[p] for p in STALLS)) for c in contexts]
         figure.add_trace(
             go.Bar(
-                y=names,
-                x=shares,
+                y=[html.escape(unit["name"]) for unit in drawn],
+                x=[100 * unit[part] / max(1, sum(unit[p] for p in STALLS)) for unit in drawn],
                 orientation="h",
                 name=part,
                 marker={"color": color},
-                customdata=[c[part] for c in contexts],
+                customdata=[unit[part] for unit in drawn],
                 hovertemplate="%{y}: %{customdata:,.0f} cycles, %{x:.1f} %<extra>%{fullData.name}</extra>",
             )
         )
     figure.update_layout(barmode="stack", bargap=0.3)
     figure.update_xaxes(title_text="share of the step's cycles", range=[0, 100], ticksuffix=" %")
     figure.update_yaxes(autorange="reversed", showgrid=False)
-    return _styled(figure, 130 + 24 * len(contexts))
+    return _styled(figure, 130 + 24 * len(drawn))
+
+
+def units_of(contexts: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Contexts with their copies in other lanes (``@3`` in the name) as one, cycles averaged; most busy first."""
+    lanes: dict[str, list[dict[str, Any]]] = {}
+    for context in contexts:
+        lanes.setdefault(re.sub(r"@\d+", "", context["name"]), []).append(context)
+    units = [
+        {"name": name + (f" x{len(copies)}" if len(copies) > 1 else "")}
+        | {part: sum(c[part] for c in copies) / len(copies) for part in STALLS}
+        for name, copies in lanes.items()
+    ]
+    return sorted(units, key=lambda unit: (-unit["busy"], unit["name"]))
 
 
 def _flow(entry: dict[str, Any]) -> str:

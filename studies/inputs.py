@@ -7,7 +7,6 @@ from typing import Any
 
 from mapper.datasets import find_data, load_tensor
 from mapper.errors import InputError
-from mapper.matrix_market import read_matrix_market
 from mapper.synthetic import generate
 from mapper.tensor import SparseTensor
 from mapper.workload import Workload
@@ -44,8 +43,7 @@ def _load(spec: StudySpec, source: TensorSource, held: Any) -> SparseTensor:
     place: Place = ("tensors", source.name, "file" if source.file else "random")
     try:
         if source.file is not None:
-            path = find_data(source.file, spec.folder)
-            return load_tensor(path) if source.duplicates == "sum" else read_matrix_market(path, duplicates="error")
+            return load_tensor(find_data(source.file, spec.folder), duplicates=source.duplicates)
         if source.kind is not None:
             return generate(source.kind, **dict(source.params))
     except InputError as error:

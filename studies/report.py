@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 from mapper.errors import StudyError
 from studies.figures import (
-    MOST_CONTEXTS,
+    MOST_UNITS,
     front_figure,
     funnel_figure,
     model_figure,
     progress_figure,
     stall_figure,
     traffic_figure,
+    units_of,
 )
 from studies.frames import MEASURES, Versions, best, current_versions, model_errors, simulated
 from studies.records import StudyContents, TrialRecord
@@ -58,13 +59,14 @@ def _content(contents: StudyContents, versions: Versions | None) -> dict[str, An
     compared = [(n, t) for n, t in (("default", contents.baseline), ("best", winner)) if t and t.profile]
     moved = any((t.profile or {}).get("traffic") for _, t in compared)
     step = _longest_step(winner)
+    units = units_of(step["contexts"]) if step else []
     figures = {
         "front": front_figure(contents, words_of(contents), versions) if trials else None,
         "progress": progress_figure(contents, versions) if trials else None,
         "model": model_figure(contents, errors, versions) if errors else None,
         "funnel": funnel_figure(summary.funnel) if contents.trials else None,
         "traffic": traffic_figure(compared) if moved else None,
-        "stalls": stall_figure(step) if step and step["contexts"] else None,
+        "stalls": stall_figure(units) if units else None,
     }
     return {
         "facts": summary.facts,
@@ -75,7 +77,7 @@ def _content(contents: StudyContents, versions: Versions | None) -> dict[str, An
         "words": winner_words(contents, versions),
         "winner": winner,
         "step": step,
-        "hidden_contexts": max(0, len(step["contexts"]) - MOST_CONTEXTS) if step else 0,
+        "hidden_units": max(0, len(units) - MOST_UNITS),
         "figures": {name: _embedded(name, figure) for name, figure in figures.items() if figure is not None},
     }
 

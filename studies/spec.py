@@ -26,6 +26,7 @@ OBJECTIVES = ("latency_cycles", "traffic_bytes", "energy_pj")
 SAMPLERS = ("tpe", "random")
 DUPLICATES = ("sum", "error")
 
+
 @dataclass(frozen=True, slots=True)
 class TensorSource:
     """Where an input comes from: a ``file``, a seeded generator (``kind``, ``params``) or, with neither, memory."""

@@ -184,9 +184,7 @@ def _same_trial(table: sa.Table) -> sa.ColumnElement[bool]:
 def _handles(connection: sa.Connection, which: sa.ColumnElement[bool] | None = None) -> list[StudyHandle]:
     query = sa.select(t.studies).order_by(t.studies.c.id)
     rows = connection.execute(query if which is None else query.where(which))
-    return [
-        StudyHandle(r.id, r.name, r.identity, r.identity_hash, r.batches, r.finished, r.created_at) for r in rows
-    ]
+    return [StudyHandle(r.id, r.name, r.identity, r.identity_hash, r.batches, r.finished, r.created_at) for r in rows]
 
 
 def _changed(old: StudyHandle, identity: Mapping[str, Any]) -> StudyError:

@@ -75,7 +75,7 @@ def _facts(contents: StudyContents, versions: Versions | None) -> dict[str, str]
     facts = {
         "study": handle.name,
         "status": handle.finished or f"open after {handle.batches} batches",
-        "created": handle.created_at,
+        "created": f"{handle.created_at[:16].replace('T', ' ')} UTC",
         "program": identity["program"],
         "inputs": "\n".join(
             f"{d.tensor}: {d.source}, {' x '.join(map(str, d.shape)) or 'scalar'}, {d.nnz:,} stored"

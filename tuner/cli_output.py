@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -42,6 +43,6 @@ def print_table(frame: pd.DataFrame, *, title: str | None = None) -> None:
 
 
 def _text(value: Any) -> str:
-    if isinstance(value, float) and abs(value) < 1000:
-        return f"{value:.4g}"
-    return f"{value:,.0f}" if isinstance(value, int | float) and not isinstance(value, bool) else str(value)
+    if not isinstance(value, Real) or isinstance(value, bool):
+        return str(value)
+    return f"{value:,.0f}" if isinstance(value, Integral) or abs(float(value)) >= 1000 else f"{value:.4g}"

@@ -114,7 +114,7 @@ def query_study(
     if where is not None:
         frame = select_rows(frame, where)
     if front:
-        frame = frame[frame["front"]]
+        frame = sort_rows(frame[frame["front"]], contents.objectives[0])
     if best is not None:
         measured = frame[(frame["state"] == "simulated") & frame[known_column(frame, best)].notna()]
         frame = sort_rows(measured, best).head(1)

@@ -25,6 +25,7 @@ def tune(
     as_json: Annotated[bool, typer.Option("--json", help="Print the outcome as JSON.")] = False,
 ) -> None:
     """Search for the best mappings of a study. A stored study of the same specification is resumed."""
+    from studies.report import write_report
     from studies.spec import load_spec
     from tuner.outcome import outcome, print_outcome
     from tuner.problem import load_problem
@@ -36,7 +37,15 @@ def tune(
         return
     session = open_session(problem, restart=restart, fork=fork)
     reason = run_session(session, workers or problem.spec.search.workers, show=not (quiet or as_json))
-    print_outcome(outcome(session), reason, as_json)
+    contents = session.store.load(session.study.name)
+    print_outcome(outcome(contents, problem.workload, reason), as_json)
+    storage = session.store.name
+    session.store.close()
+    if problem.spec.report:
+        write_report(contents, problem.spec.report)
+    if not as_json:
+        report = problem.spec.report or f"made by: sparseloom report {session.study.name} --storage {storage}"
+        typer.echo(f"\ndatabase: {storage}\nreport: {report}")
 
 
 def _dry_run(problem: Problem, as_json: bool) -> None:
@@ -58,6 +67,5 @@ def _dry_run(problem: Problem, as_json: bool) -> None:
     )
     console.print(f"tokens per simulation: median {found['tokens_median']:.3g}, 90 % below {found['tokens_p90']:.3g}")
     console.print(f"engine speed here: {found['tokens_per_second']:.3g} tokens/s")
-    console.print(
-        f"expected time: {found['minutes']:.1f} minutes for {found['simulations']} simulations on {found['workers']} workers"
-    )
+    runs = f"{found['simulations']} simulations on {found['workers']} workers"
+    console.print(f"expected time: {found['minutes']:.1f} minutes for {runs}")

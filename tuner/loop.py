@@ -14,7 +14,7 @@ import numpy as np
 from costmodel import MODEL_VERSION
 from hwsim import SIMULATOR_VERSION, Limits
 from mapper.canonical import plain
-from mapper.errors import StudyError
+from mapper.errors import EmptySpace, StudyError
 from mapper.mapping import Mapping
 from studies.records import BASELINE, StudyHandle, TrialRecord, VerdictRecord
 from studies.store import StudyStore
@@ -76,7 +76,22 @@ class _Loop:
             batch += 1
         self._show()
         self._store.finish(self._study.id, reason)
+        if not any(r.estimate for r in self._rows):
+            raise EmptySpace(f"no mapping of the space may be simulated: {self._blame()}")
         return reason
+
+    def _blame(self) -> str:
+        """The rules that rejected everything, the commonest first, each with an example."""
+        found: dict[str, list[VerdictRecord]] = {}
+        for row in self._rows:
+            for verdict in row.verdicts:
+                found.setdefault(verdict.rule, []).append(verdict)
+        ordered = sorted(found.items(), key=lambda item: -len(item[1]))
+        return "; ".join(
+            f"{rule} ({len(cases)} times, e.g. at {cases[0].where}: {cases[0].measured} {cases[0].unit}, "
+            f"must be {cases[0].limit})"
+            for rule, cases in ordered
+        )
 
     def _finished(self) -> str | None:
         if self._simulations() >= self._problem.spec.search.simulations:

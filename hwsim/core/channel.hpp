@@ -40,7 +40,9 @@ struct Channel {
   std::uint64_t fill = 0;
   bool starving = false;   // consumer suspended: no token
   bool stuffed = false;    // producer suspended: no room
-  std::uint64_t capacity = unbounded, batch = 0;
+  std::uint64_t capacity = unbounded;
+  std::uint64_t batch = 0;  // on the host, more tokens than this wait only if nothing else can run
+  std::uint64_t lot = 0;    // a worthwhile number of tokens or free slots to wake somebody for
   Unit* producer = nullptr;
   Unit* consumer = nullptr;
   std::uint64_t* host_bytes = nullptr;
@@ -52,6 +54,7 @@ struct Channel {
 
   void open(std::uint64_t capacity_, Time latency_, Time response_, std::uint64_t batch_, std::uint64_t* bytes) {
     capacity = capacity_, latency = latency_, response = response_, batch = batch_, host_bytes = bytes;
+    lot = (std::min(capacity, batch) + 1) / 2;
     fill = capacity == unbounded ? no_fill : 0;
     resize(std::bit_ceil(std::min<std::uint64_t>(capacity, 64)));
   }
@@ -66,9 +69,7 @@ struct Channel {
   }
   HWSIM_INLINE Token peek(Time& t) {
     const Slot s = slots[head & mask];
-    const Time after = std::max(t, s.meta >> 2);
-    waited += after - t;
-    t = after;
+    if (const Time there = s.meta >> 2; there > t) waited += there - t, t = there;
     return {s.bits, Kind(s.meta & 3)};
   }
   // Removes the head after a peek at clock `t`.

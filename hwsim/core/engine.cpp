@@ -61,8 +61,8 @@ void Engine::make_ready(Unit& unit, Urgency urgency) {
 }
 
 // Sweeps along the flow, so that a context runs when all its producers have done what they can. Contexts that had
-// better wait (`later`: hardly any room, or a consumer that lags behind) come when nothing else is ready, the most
-// downstream first, so that unbounded channels stay short in memory.
+// better wait (`later`: little to take, little room, or a consumer that lags behind) come when nothing else is ready,
+// the most downstream first, so that unbounded channels stay short in memory.
 Unit* Engine::next_ready() {
   Unit* next = nullptr;
   if (shuffle_) {
@@ -97,10 +97,10 @@ Unit* Engine::first_in_sweep() {
 
 void Engine::wake_neighbours(Unit& unit) {
   for (Channel* out : unit.outs)
-    if (out->starving && !out->empty()) make_ready(*out->consumer, now);
+    if (out->starving && !out->empty()) make_ready(*out->consumer, out->tail - out->head >= out->lot ? now : later);
   for (Channel* in : unit.ins)
     if (in->stuffed && in->has_room())
-      make_ready(*in->producer, 2 * (in->tail - in->head) <= in->capacity ? now : later);
+      make_ready(*in->producer, in->capacity - (in->tail - in->head) >= in->lot ? now : later);
 }
 
 // All contexts are blocked: serve the earliest pending request (ties by place in the graph), and only that one.

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+
 from mapper.graph import UNCONNECTED, Channel, Context, Graph
 
 CASES = {

@@ -57,23 +57,23 @@ def test_empty_fibers(outer: str, key: str, val: str, crds: str, values: str) ->
 
 
 # Loops k (outer), i, j below one scope: k=0: i=1: {j=0: 1, j=2: 2}, i=2: {}; k=1: i=0: {j=5: 3}, i=1: {j=2: 4}.
-OUTER, I, J, V = "0 1 S0 D", "1 2 S0 0 1 S1 D", "0 2 S0 S1 5 S0 2 S2 D", "1.0 2.0 S0 S1 3.0 S0 4.0 S2 D"
+OUTER, ROWS, COLUMNS, V = "0 1 S0 D", "1 2 S0 0 1 S1 D", "0 2 S0 S1 5 S0 2 S2 D", "1.0 2.0 S0 S1 3.0 S0 4.0 S2 D"
 
 
 def test_two_keys() -> None:
     params = {"depth": 3, "levels": (2, 3), "sizes": (3, 6)}
-    run = run_unit("accumulate", [OUTER, I, J, V], 3, params=params, floats=[2])
+    run = run_unit("accumulate", [OUTER, ROWS, COLUMNS, V], 3, params=params, floats=[2])
     assert run.streams == ("0 1 S0 D", "5 S0 0 2 S1 D", "3.0 S0 1.0 6.0 S1 D")
     # 9 turns read V (8 tokens) and drain; all of it leaves with one stamp.
     assert run.unit.busy == 9
     assert {token.split("@")[1] for token in run.timed[1].split()[:-1]} == {"10"}
-    slow = run_unit("accumulate", [OUTER, I, J, V], 3, params=params | {"drain_cycles_per_entry": 1}, floats=[2])
+    slow = run_unit("accumulate", [OUTER, ROWS, COLUMNS, V], 3, params=params | {"drain_cycles_per_entry": 1}, floats=[2])
     assert slow.timed[1] == "5@10 S0@11 0@11 2@12 S1@13 D@14"  # the inner Stop rides with the next entry
 
 
 def test_inner_key_only() -> None:
     # Both k and i are reduced: no stream for i.
-    run = run_unit("accumulate", [OUTER, J, V], 2, params={"depth": 3, "levels": (3,), "sizes": (6,)}, floats=[1])
+    run = run_unit("accumulate", [OUTER, COLUMNS, V], 2, params={"depth": 3, "levels": (3,), "sizes": (6,)}, floats=[1])
     assert run.streams == ("0 2 5 S0 D", "1.0 6.0 3.0 S0 D")
 
 
@@ -86,7 +86,8 @@ def test_two_keys_empty_scopes() -> None:
 def test_large_key_spaces_use_the_table() -> None:
     # Extents beyond a dense array; 300 keys make the table grow.
     keys = [(k * 7919 % 1000) * 1000 for k in range(300)]
-    crd = [*(("val", k) for k in sorted(keys)), ("stop", 0), *(("val", k) for k in sorted(keys)), ("stop", 1), ("done",)]
+    fiber = [("val", k) for k in sorted(keys)]
+    crd = [*fiber, ("stop", 0), *fiber, ("stop", 1), ("done",)]
     val = [("val", 1.0) if t[0] == "val" else t for t in crd]
     run = run_unit("accumulate", ["0 1 S0 D", crd, val], 2,
                    params={"depth": 2, "levels": (2,), "sizes": (10**12,)}, floats=[1])  # fmt: skip
@@ -99,8 +100,8 @@ def test_spill() -> None:
     # cycles on one channel: 13). At the drain it is read back: t=15 + 8 + latency 10.
     memory = {"capacity_entries": 2, "entry_value_bytes": 4, "entry_metadata_bytes": 4, "tensor": 0}
     run = run_unit(
-        "accumulate", ["0 1 S0 D", "1 2 S0 1 3 S1 D", "1.0 2.0 S0 3.0 4.0 S1 D"], 2, params=ORDER_1 | memory, floats=[1],
-        tensors=("T",), dram=Dram(1, 8, 64, 10),
+        "accumulate", ["0 1 S0 D", "1 2 S0 1 3 S1 D", "1.0 2.0 S0 3.0 4.0 S1 D"], 2, params=ORDER_1 | memory,
+        floats=[1], tensors=("T",), dram=Dram(1, 8, 64, 10),
     )  # fmt: skip
     assert run.streams == ("1 2 3 S0 D", "4.0 2.0 4.0 S0 D")
     # 1@1 2@2 S0@3 1@4; 3@5: written at 13, turn ends at 14; S1@14; drain at 15: read until 33, pushed at 33.

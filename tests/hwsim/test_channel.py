@@ -39,7 +39,7 @@ def test_back_pressure_is_the_producers_wait() -> None:
 
 @pytest.mark.parametrize(("depth", "fill"), [(8, 6), (6, 6), (4, 4), (1, 1)])
 def test_fill_is_counted_in_simulated_time(depth: int, fill: int) -> None:
-    # Six tokens at 1 .. 6, the sink takes all at 50; in the input channel each token goes before the next but one comes.
+    # Six tokens at 1 .. 6, the sink takes all at 50.
     graph = unit_graph("number", [FIVE], depth=depth, sink_times={0: [50]})
     for seed in (None, 0, 1, 2):
         out = simulate(graph, shuffle_seed=seed).channels[1]
@@ -75,7 +75,6 @@ def test_rings_grow_without_changing_time(depth: int | None) -> None:
     assert pops == expected
     assert simulate(graph, shuffle_seed=3).to_json() == profile.to_json()
     if depth is not None:
-        # Tokens pushed at or before the time a token is pushed, less those whose slot is free by then.
-        fill = max(n + 1 - sum(1 for k in range(max(0, n - depth), n) if expected[k] + 1 <= pushes[n]) - max(0, n - depth)
-                   for n in range(count + 1))  # fmt: skip
+        # Slots in use when a token is pushed: its own and those of earlier tokens that are released later.
+        fill = max(1 + sum(expected[k] + 1 > at for k in range(max(0, n - depth), n)) for n, at in enumerate(pushes))
         assert profile.channels[1].max_fill == fill

@@ -6,8 +6,8 @@ import math
 
 import numpy as np
 import pytest
-from unit_harness import run_unit
 from scipy.special import erf
+from unit_harness import run_unit
 
 from mapper.errors import GraphError
 

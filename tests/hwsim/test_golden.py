@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from golden_cycles import BOUNDED, DEPTH_SWEEP, DEPTHS, FINAL_TIMES, LATENCIES, UNBOUNDED
 from golden_graphs import golden_graph
+
 from hwsim import Profile, simulate
 
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+
 from hwsim import Profile, simulate
 from mapper.graph import UNCONNECTED, Channel, Context, Dram, Graph
 
@@ -57,7 +58,7 @@ def unit_graph(
     times: Mapping[int, Sequence[int]] | None = None, sink_times: Mapping[int, Sequence[int]] | None = None,
     tensors: tuple[str, ...] = (), dram: Dram | None = None,
 ) -> Graph:  # fmt: skip
-    """source -> unit -> sink. ``floats``: output ports that carry float values. ``times``: earliest pushes per input."""
+    """source -> unit -> sink. ``floats``: output ports with float values. ``times``: earliest pushes per input."""
     channels: list[Channel] = []
     contexts: list[Context] = []
 

@@ -170,7 +170,7 @@ def test_locate_and_check() -> None:
     assert locate(text, "X") == (1, 19)
     assert locate(text, "H") == (1, 1)
     assert locate(text, "W") == (2, 19)
-    with pytest.raises(InputError, match=r"no tensor 'w'\. Valid: A, H, W, X, Z"):
+    with pytest.raises(InputError, match=r"no tensor 'w'\. Did you mean 'W'\? Valid: A, H, W, X, Z"):
         locate(text, "w")
     program = parse_program(text)
     check_tensors(program, text, {"A", "X", "W", "more"})

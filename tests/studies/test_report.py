@@ -16,7 +16,7 @@ import pytest
 from sample_study import VERSIONS, contents, mappings
 
 from mapper.canonical import plain
-from studies.figures import front_figure, model_figure, progress_figure, stall_figure, traffic_figure
+from studies.figures import front_figure, model_figure, progress_figure, stall_figure, traffic_figure, units_of
 from studies.frames import best, front, model_errors, simulated
 from studies.records import StudyContents, TrialRecord
 from studies.report import render_report, write_report
@@ -195,10 +195,20 @@ def test_stall_shares_sum_to_one() -> None:
     study = contents()
     trial = best(study, "latency_cycles")
     assert trial is not None
-    bars = traces(stall_figure((trial.profile or {})["steps"][0]))
+    bars = traces(stall_figure(units_of((trial.profile or {})["steps"][0]["contexts"])))
     totals = np.sum([numbers(bar["x"]) for bar in bars], axis=0)
     assert totals == pytest.approx(100)
     assert numbers(bars[0]["x"]) == sorted(numbers(bars[0]["x"]), reverse=True)
+
+
+def test_lanes_are_averaged() -> None:
+    parts = {"starved": 0, "blocked": 0, "memory": 0, "finished": 0}
+    contexts = [
+        {"name": "mul S0@0.1", "kind": "alu", "busy": 2, **parts},
+        {"name": "mul S0@1.1", "kind": "alu", "busy": 4, **parts},
+        {"name": "store Z", "kind": "store", "busy": 9, **parts},
+    ]
+    assert [(u["name"], u["busy"]) for u in units_of(contexts)] == [("store Z", 9), ("mul S0.1 x2", 3)]
 
 
 def test_large_studies_stay_fast_and_small(tmp_path: Path) -> None:

@@ -1,0 +1,129 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from loop_walk import spilled, walk_lanes
+from random_mappings import RDA, random_mapping, random_workload
+
+from costmodel.accumulators import accumulator_of, reduction_of
+from costmodel.nest import Model
+from costmodel.spills import Returning, spilled_entries
+from costmodel.statistics import Statistics
+from mapper.mapping import Loops, Mapping
+from mapper.notation import parse_program
+from mapper.schedule import schedule
+from mapper.synthetic import generate
+from mapper.tensor import SparseTensor
+from mapper.workload import Workload
+
+PRODUCT = "Z(i,j) = A(i,k) * B(k,j)"
+
+
+def nest_of(workload: Workload, mapping: Mapping, level: str = "L2"):
+    (region,) = schedule(workload.program, mapping).regions
+    return Model(workload, mapping, level, Statistics()).nests(region)[0]
+
+
+def dense_product(order: str, tiles: dict[str, int]) -> tuple[Workload, Mapping]:
+    tensors = {"A": SparseTensor.from_dense(np.ones((12, 8))), "B": SparseTensor.from_dense(np.ones((8, 10)))}
+    kinds = tuple((t, ("dense", "dense")) for t in "ABZ")
+    loops = Loops(tuple(order.split(",")), tuple(sorted(tiles.items())))
+    return Workload(parse_program(PRODUCT), tensors), Mapping((), (loops,), kinds)
+
+
+@pytest.mark.parametrize(
+    ("order", "tiles", "shape"),
+    [
+        ("i,j,k", {}, None),
+        ("i,k,j", {}, (2, 3, 1, (2,))),
+        ("k,i,j", {}, (1, 3, 2, (1,))),
+        ("i,j,k", {"i": 4, "j": 5, "k": 2}, (3, 5, 2, (3,))),
+        ("i,k,j", {"i": 4, "j": 5, "k": 2}, (2, 6, 2, (2, 5))),
+        ("k,j,i", {"k": 2, "j": 5}, (1, 5, 2, (1, 3))),
+    ],
+)
+def test_shape_of_the_accumulator(order: str, tiles: dict[str, int], shape: tuple | None) -> None:
+    found = accumulator_of(nest_of(*dense_product(order, tiles)))
+    assert (found and (found.scope, found.depth, found.keys, found.returns)) == shape
+
+
+def test_entries_and_values_per_scope_are_known() -> None:
+    reduction = reduction_of(nest_of(*dense_product("i,k,j", {"i": 4})), RDA)
+    assert reduction is not None  # a scope per row tile: 4 rows of 10 entries from 4 x 8 x 10 products
+    assert reduction.scopes.entries.tolist() == [40.0] * 3
+    assert reduction.scopes.values.tolist() == [320.0] * 3
+    assert not reduction.spilled.any()
+
+
+@pytest.mark.parametrize("capacity_entries", [7, 16, 40, 100])
+@pytest.mark.parametrize("order", ["k,i,j", "k,j,i"])
+def test_full_outer_products_spill_exactly(order: str, capacity_entries: int) -> None:
+    """Every step brings all 120 keys in the same order: no run meets a key again before it is full."""
+    workload, mapping = dense_product(order, {})
+    machine = RDA.with_fields(accumulator_bytes=12 * capacity_entries)
+    reduction = reduction_of(nest_of(workload, mapping), machine)
+    (walked,) = walk_lanes(workload, mapping, 0)
+    assert reduction is not None
+    assert reduction.spilled.sum() == spilled(walked, workload, mapping, 0, capacity_entries)
+
+
+def test_unbounded_or_large_accumulators_do_not_spill() -> None:
+    workload, mapping = dense_product("k,i,j", {})
+    for machine in (RDA, RDA.with_fields(accumulator_bytes=None), RDA.with_fields(dram_channels=None)):
+        reduction = reduction_of(nest_of(workload, mapping), machine)
+        assert reduction is not None and not reduction.spilled.any()
+
+
+def test_an_inner_loop_that_fits_merges_its_keys() -> None:
+    """Steps of the outer loop overflow, blocks under it do not: each outer step writes its keys once."""
+    one = np.ones(1)
+    loops = [Returning(one, 1000, 4 * one, 1000), Returning(10 * 4 * one, 100, 80 * 4 * one, 100)]
+    entries, values = 1000 * one, 1e6 * one
+    assert spilled_entries(entries, values, loops, 200).tolist() == [4000 - 200]
+    assert spilled_entries(entries, values, loops[:1], 200)[0] == pytest.approx(1e6, rel=0.001)
+    assert spilled_entries(entries, values, loops, 1000).tolist() == [0]
+
+
+def test_spills_of_random_mappings_are_near_a_walk() -> None:
+    rng = np.random.default_rng(3)
+    tensors = {n: generate("power_law", shape=(60, 60), nnz=400, seed=s) for n, s in (("A", 1), ("B", 2))}
+    workload = Workload(parse_program(PRODUCT), tensors)
+    ratios = []
+    for _ in range(60):
+        mapping = random_mapping(rng, workload)
+        nest = nest_of(workload, mapping)
+        shape = accumulator_of(nest)
+        if shape is None:
+            continue
+        capacity = int(rng.choice([30, 100, 300]))
+        machine = RDA.with_fields(accumulator_bytes=capacity * (4 + 4 * shape.keys))
+        reduction = reduction_of(nest, machine)
+        assert reduction is not None
+        counted = sum(spilled(w, workload, mapping, 0, capacity) for w in walk_lanes(workload, mapping, 0))
+        assert (counted > 0) == (reduction.spilled.sum() > 0), mapping
+        if counted:
+            ratios.append(np.log(reduction.spilled.sum() / counted))
+    assert len(ratios) > 20
+    assert np.exp(np.mean(np.abs(ratios))) < 1.3
+
+
+@pytest.mark.parametrize("level", ["L0", "L1"])
+def test_lower_levels_know_mean_scopes(level: str) -> None:
+    workload, mapping = dense_product("i,k,j", {"i": 4})
+    reduction = reduction_of(nest_of(workload, mapping, level), RDA.with_fields(accumulator_bytes=8 * 20))
+    assert reduction is not None
+    scopes = reduction.scopes
+    assert scopes.per_lane(scopes.entries, 1)[0] == pytest.approx(120, rel=0.01)
+    assert scopes.number.tolist() == [3.0]
+    assert reduction.spilled[0] > 0
+
+
+def test_random_scopes_partition_the_result() -> None:
+    rng = np.random.default_rng(9)
+    for _ in range(40):
+        workload = random_workload(rng, PRODUCT)
+        nest = nest_of(workload, random_mapping(rng, workload))
+        reduction = reduction_of(nest, RDA)
+        if reduction is not None:
+            assert reduction.scopes.entries.sum() == workload.computed["Z"].nnz
+            assert (reduction.scopes.values >= reduction.scopes.entries).all()

@@ -1,0 +1,63 @@
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from random_mappings import random_tensor
+
+from costmodel.statistics import Statistics
+from costmodel.tiles import tile_sizes, tile_view
+from costmodel.uniform import UniformStatistics
+from mapper.machine import load_machine
+from mapper.storage import Layout, store_tensor
+from mapper.tensor import SparseTensor
+
+MACHINE = load_machine("rda").with_fields(value_bytes=2, coordinate_bytes=3, pointer_bytes=5, descriptor_bytes=7)
+
+
+def layouts(ndim: int) -> list[Layout]:
+    """Every mode order with every kind per level, tiles from a few patterns."""
+    found = []
+    for modes in itertools.permutations(range(ndim)):
+        for kinds in itertools.product(("dense", "compressed"), repeat=ndim):
+            for tiles in ((0,) * ndim, (3, 4, 2)[:ndim], (0, 5, 3)[:ndim], (2, 0, 100)[:ndim]):
+                tiled = tuple(m for m in modes if tiles[m])
+                found.append(Layout(modes, kinds, tiled, tiles))
+    return found
+
+
+@pytest.mark.parametrize("shape", [(11,), (11, 9), (7, 6, 5), (5, 8)])
+def test_sizes_equal_those_of_stored_tensors(shape: tuple[int, ...]) -> None:
+    rng = np.random.default_rng(len(shape))
+    for density in (0.0, 0.1, 0.6):
+        tensor = random_tensor(rng, shape, density)
+        for layout in layouts(len(shape)):
+            sizes = tile_sizes(Statistics(), Statistics().of(tensor), layout, MACHINE)
+            stored = store_tensor(tensor, layout, MACHINE)
+            order = np.lexsort([sizes.coords[[m for m, _ in sizes.view].index(m)] for m in layout.tile_modes[::-1]] or [
+                np.zeros(sizes.values.size)
+            ])
+            assert sizes.values[order].tolist() == stored.tile_value_bytes.tolist()
+            assert sizes.metadata[order].tolist() == stored.tile_metadata_bytes.tolist()
+            assert sizes.largest == stored.largest_tile_bytes
+            assert sizes.total_values == pytest.approx(stored.value_bytes)
+            assert sizes.total_metadata == pytest.approx(stored.metadata_bytes)
+
+
+def test_a_full_tensor_is_the_same_at_level_l0() -> None:
+    layout = Layout((0, 1), ("dense", "compressed"), (0, 1), (4, 4))
+    exact = tile_sizes(Statistics(), Statistics().of(SparseTensor.from_dense(np.ones((12, 16)))), layout, MACHINE)
+    mean = tile_sizes(Statistics(), UniformStatistics((12, 16), 192), layout, MACHINE)
+    assert (mean.tiles, mean.total_values, mean.total_metadata) == (12, exact.total_values, exact.total_metadata)
+
+
+def test_uniform_tensors_match_level_l0_on_average() -> None:
+    rng = np.random.default_rng(3)
+    layout = Layout((0, 1), ("compressed", "compressed"), (0, 1), (8, 8))
+    tensor = SparseTensor.from_dense(rng.random((160, 160)) < 0.02)
+    exact = tile_sizes(Statistics(), Statistics().of(tensor), layout, MACHINE)
+    mean = tile_sizes(Statistics(), UniformStatistics((160, 160), tensor.nnz), layout, MACHINE)
+    assert mean.tiles == pytest.approx(exact.tiles, rel=0.05)
+    assert mean.total_metadata == pytest.approx(exact.total_metadata, rel=0.05)
+    assert tile_view(layout) == ((0, 8), (1, 8))
