@@ -127,12 +127,12 @@ class TensorStatistics:
         return found
 
     def _finest_known(self, view: View) -> View:
-        """The smallest view already counted that ``view`` is a coarsening of: its nodes suffice."""
+        """The smallest other view already counted that ``view`` is a coarsening of: its nodes suffice."""
         best: View = tuple((m, 1) for m in range(self.tensor.ndim))
         size = self.nnz
         for known, count in self._views.items():
             granules = dict(known)
-            if count < size and all(m in granules and g % granules[m] == 0 for m, g in view):
+            if known != view and count < size and all(m in granules and g % granules[m] == 0 for m, g in view):
                 best, size = known, count
         return best
 

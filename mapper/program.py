@@ -29,7 +29,7 @@ class Access:
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """One operation. ``kind`` says which fields count:
+    """One operation; ``kind`` says which fields count.
 
     * ``contract``: target = sum over ``reduced`` of the product of all operands;
     * ``add``: target = sum of sign * operand, an operand that lacks an index is broadcast over it;

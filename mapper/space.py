@@ -331,9 +331,12 @@ def _check_names(workload: Workload, limits: SpaceLimits) -> None:
     tensors = {*program.inputs, *targets}
     indices = {i for s in program.statements for i in s.indices}
     known: list[tuple[str, Iterable[str], Iterable[str]]] = [
-        ("format", limits.formats, tensors), ("order", limits.orders, targets), ("tile", limits.tiles, indices),
-        ("fuse", limits.fuse, {e.tensor for e in program.edges}), ("parallel index", limits.parallel_indices or (), indices),
-    ]  # fmt: skip
+        ("format", limits.formats, tensors),
+        ("order", limits.orders, targets),
+        ("tile", limits.tiles, indices),
+        ("fuse", limits.fuse, {e.tensor for e in program.edges}),
+        ("parallel index", limits.parallel_indices or (), indices),
+    ]
     for what, names, valid in known:
         for name in names:
             if name not in valid:

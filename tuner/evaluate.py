@@ -65,11 +65,11 @@ def evaluate(
     data = dict(workload.tensors)
     profiles: list[tuple[str, Profile]] = []
     failure = None
+
+    def storage_of(tensor: str, layout: Layout) -> Storage:
+        return cache.get(data[tensor], layout, machine)
+
     for step in schedule(workload.program, mapping).steps:
-
-        def storage_of(tensor: str, layout: Layout) -> Storage:
-            return cache.get(data[tensor], layout, machine)
-
         if isinstance(step, Conversion):
             name, graph = f"convert {step.tensor}", lower_conversion(step, machine, storage_of)
         else:
@@ -80,7 +80,7 @@ def evaluate(
             failure = f"{name}: {profile.status}"
             break
         if isinstance(step, Region):
-            data |= _written(workload, mapping, step, profile)
+            data.update(_written(workload, mapping, step, profile))
     made = {t: data[t] for t in workload.program.outputs if t in data}
     failure = failure or _wrong_values(workload, made)
     return _summed(failure, profiles, made, machine)

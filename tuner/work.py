@@ -14,6 +14,7 @@ from typing import Any
 from costmodel import Statistics, estimate, screen
 from hwsim import Limits
 from mapper.canonical import plain
+from mapper.errors import SparseLoomError
 from mapper.mapping import Mapping
 from mapper.space import MappingSpace
 from studies.records import VerdictRecord
@@ -58,8 +59,8 @@ class Worker:
         started = time.perf_counter()
         try:
             result = self.run(mapping, limits)
-        except MemoryError as error:
-            return Simulation(f"out of memory: {error}", {}, None, time.perf_counter() - started)
+        except (SparseLoomError, MemoryError) as error:
+            return Simulation(f"{type(error).__name__}: {error}", {}, None, time.perf_counter() - started)
         values = {n: float(getattr(result, n)) for n in ("latency_cycles", "traffic_bytes", "energy_pj")}
         return Simulation(result.failure, values, result.summary, time.perf_counter() - started)
 

@@ -133,14 +133,18 @@ class Builder {
 Task Builder::source_task() {
   std::vector<Token> tokens;
   for (nb::handle item : param<nb::sequence>("tokens")) {
-    const auto parts = nb::cast<nb::sequence>(item);
-    const auto kind = nb::cast<std::string>(parts[0]);
-    if (kind == "val" && nb::isinstance<nb::float_>(parts[1])) tokens.push_back(Token::val(nb::cast<double>(parts[1])));
-    else if (kind == "val") tokens.push_back(Token::val(nb::cast<std::int64_t>(parts[1])));
-    else if (kind == "stop") tokens.push_back(Token::stop(nb::cast<std::int64_t>(parts[1])));
-    else if (kind == "empty") tokens.push_back(Token::empty());
-    else if (kind == "done") tokens.push_back(Token::done());
-    else u_.fail("a token is ('val', x), ('stop', n), ('empty',) or ('done',), got '" + kind + "'.");
+    std::string kind;
+    std::int64_t number = 0;
+    double value = 0;
+    nb::tuple parts;
+    const bool named = nb::try_cast(item, parts) && parts.size() > 0 && nb::try_cast(parts[0], kind);
+    const bool has_number = parts.size() > 1 && nb::try_cast(parts[1], number);
+    if (named && kind == "val" && has_number) tokens.push_back(Token::val(number));
+    else if (named && kind == "val" && parts.size() > 1 && nb::try_cast(parts[1], value)) tokens.push_back(Token::val(value));
+    else if (named && kind == "stop" && has_number && number >= 0) tokens.push_back(Token::stop(number));
+    else if (named && kind == "empty") tokens.push_back(Token::empty());
+    else if (named && kind == "done") tokens.push_back(Token::done());
+    else u_.fail(std::string("a token is ('val', x), ('stop', n), ('empty',) or ('done',), got ") + nb::repr(item).c_str());
   }
   return source(u_, out(0), std::move(tokens), param("times", std::vector<Time>{}));
 }

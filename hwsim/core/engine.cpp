@@ -110,13 +110,14 @@ void Engine::wake_neighbours(Unit& unit) {
 // every context woken through it has a clock beyond T when it issues its own request. So requests are served in one
 // global order of (time, place) that depends on the graph alone, not on the order in which contexts were run.
 bool Engine::serve_memory() {
-  Unit* first = nullptr;
-  for (auto& unit : units)
-    if (unit->wait == Wait::memory && (!first || unit->t < first->t)) first = unit.get();
-  if (!first) return false;
-  const Request& request = first->request;
-  first->finish = dram.serve(first->t, request.address, request.bytes, request.write);
-  make_ready(*first, now);
+  const auto first = std::min_element(pending_.begin(), pending_.end(), [](const Unit* a, const Unit* b) {
+    return std::pair(a->t, a->index) < std::pair(b->t, b->index);
+  });
+  if (first == pending_.end()) return false;
+  Unit& unit = **first;
+  pending_.erase(first);
+  unit.finish = dram.serve(unit.t, unit.request.address, unit.request.bytes, unit.request.write);
+  make_ready(unit, now);
   return true;
 }
 
@@ -148,6 +149,7 @@ std::string Engine::run(const Limits& limits, std::optional<std::uint64_t> shuff
     wake_neighbours(*unit);
     if (unit->handle.done()) unit->wait = Wait::done;
     else if (unit->wait == Wait::ready) make_ready(*unit, later);
+    else if (unit->wait == Wait::memory) pending_.push_back(unit);
     if (++switches % switches_between_checks == 0) {
       if (const char* which = exceeded(limits)) return which;
       const double now = std::chrono::duration<double>(Clock::now() - start).count();

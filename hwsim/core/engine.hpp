@@ -200,6 +200,7 @@ class Engine {
 
   std::array<std::vector<std::uint64_t>, 2> ready_;  // by urgency, a bit per rank
   std::vector<Unit*> by_rank_;        // sources first
+  std::vector<Unit*> pending_;        // with a memory request
   std::size_t sweep_ = 0;             // rank where the sweep stands
   std::optional<std::mt19937_64> shuffle_;
 };

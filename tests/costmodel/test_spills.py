@@ -49,9 +49,9 @@ def test_shape_of_the_accumulator(order: str, tiles: dict[str, int], shape: tupl
 
 def test_entries_and_values_per_scope_are_known() -> None:
     reduction = reduction_of(nest_of(*dense_product("i,k,j", {"i": 4})), RDA)
-    assert reduction is not None  # a scope per row tile: 4 rows of 10 entries from 4 x 8 x 10 products
-    assert reduction.scopes.entries.tolist() == [40.0] * 3
-    assert reduction.scopes.values.tolist() == [320.0] * 3
+    assert reduction is not None  # a scope per row: 10 entries from 8 x 10 products
+    assert reduction.scopes.entries.tolist() == [10.0] * 12
+    assert reduction.scopes.values.tolist() == [80.0] * 12
     assert not reduction.spilled.any()
 
 
@@ -109,8 +109,8 @@ def test_spills_of_random_mappings_are_near_a_walk() -> None:
 
 @pytest.mark.parametrize("level", ["L0", "L1"])
 def test_lower_levels_know_mean_scopes(level: str) -> None:
-    workload, mapping = dense_product("i,k,j", {"i": 4})
-    reduction = reduction_of(nest_of(workload, mapping, level), RDA.with_fields(accumulator_bytes=8 * 20))
+    workload, mapping = dense_product("i,k,j", {"i": 4, "k": 2})
+    reduction = reduction_of(nest_of(workload, mapping, level), RDA.with_fields(accumulator_bytes=12 * 20))
     assert reduction is not None
     scopes = reduction.scopes
     assert scopes.per_lane(scopes.entries, 1)[0] == pytest.approx(120, rel=0.01)

@@ -61,13 +61,14 @@ OUTER, ROWS, COLUMNS, V = "0 1 S0 D", "1 2 S0 0 1 S1 D", "0 2 S0 S1 5 S0 2 S2 D"
 
 
 def test_two_keys() -> None:
-    params = {"depth": 3, "levels": (2, 3), "sizes": (3, 6)}
+    params: dict[str, Any] = {"depth": 3, "levels": (2, 3), "sizes": (3, 6)}
     run = run_unit("accumulate", [OUTER, ROWS, COLUMNS, V], 3, params=params, floats=[2])
     assert run.streams == ("0 1 S0 D", "5 S0 0 2 S1 D", "3.0 S0 1.0 6.0 S1 D")
     # 9 turns read V (8 tokens) and drain; all of it leaves with one stamp.
     assert run.unit.busy == 9
     assert {token.split("@")[1] for token in run.timed[1].split()[:-1]} == {"10"}
-    slow = run_unit("accumulate", [OUTER, ROWS, COLUMNS, V], 3, params=params | {"drain_cycles_per_entry": 1}, floats=[2])
+    params |= {"drain_cycles_per_entry": 1}
+    slow = run_unit("accumulate", [OUTER, ROWS, COLUMNS, V], 3, params=params, floats=[2])
     assert slow.timed[1] == "5@10 S0@11 0@11 2@12 S1@13 D@14"  # the inner Stop rides with the next entry
 
 
@@ -135,11 +136,12 @@ def test_misaligned(outer: str, key: str, val: str, message: str) -> None:
 
 
 def test_bad_plans() -> None:
-    for changed, message in [
+    plans: list[tuple[dict[str, Any], str]] = [
         ({"sizes": (2**32,) * 2, "levels": (2, 3), "depth": 3}, "63 bits"),
         ({"levels": (1,)}, "levels increasing from 2"),
         ({"depth": 3}, "levels increasing from 2"),
-    ]:
+    ]
+    for changed, message in plans:
         crds = ["S0 D"] * (2 if "sizes" in changed else 1)
         with pytest.raises(GraphError, match=message):
             run_unit("accumulate", ["S0 D", *crds, "S0 D"], 1 + len(crds), params=ORDER_1 | changed)

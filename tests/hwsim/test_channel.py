@@ -58,7 +58,9 @@ def test_rings_grow_without_changing_time(depth: int | None) -> None:
     graph = unit_graph("number", [stream], depth=depth, sink_times={0: [3000]})
     profile = simulate(graph)
     pops = [time for _, time in profile.sinks["sink 0"]]
-    expected, pushes = [], []  # slot-exact model of the two channels, token by token
+    expected: list[int] = []
+    pushes: list[int] = []
+    # slot-exact model of the two channels, token by token
     free_in: list[int] = []
     clock_source = clock_unit = clock_sink = 0
     for n in range(count + 1):

@@ -172,11 +172,12 @@ def test_stream_scan(
                     whole.append(part)
                 continue
             this, numbers = next(number), [next(element) for _ in fiber]
-            for _ in range(data.draw(st.integers(0, 1))):
-                picked[0].append(None), picked[1].append([]), picked[2].append([])
+            found: list[tuple[Any, Any, Any]] = [(None, [], [])] * data.draw(st.integers(0, 1))
             if data.draw(st.booleans()):
-                picked[0].append(this), picked[1].append(list(fiber))
-                picked[2].append(list(fiber.values()) if payload else numbers)
+                found.append((this, list(fiber), list(fiber.values()) if payload else numbers))
+            for parts in found:
+                for whole, part in zip(picked, parts, strict=True):
+                    whole.append(part)
         return picked
 
     refs, names, numbers = choose(raw, level)

@@ -57,7 +57,8 @@ def test_malformed_contexts(changes: dict[str, Any], message: str) -> None:
 def test_malformed_channels() -> None:
     graph = small()
     for field in ("capacity", "latency", "response_latency"):
-        bad = dataclasses.replace(graph.channels[0], **{field: 0})
+        nothing: dict[str, Any] = {field: 0}
+        bad = dataclasses.replace(graph.channels[0], **nothing)
         with pytest.raises(GraphError, match="channel 'in 0': capacity and latencies must be at least 1"):
             simulate(dataclasses.replace(graph, channels=(bad, *graph.channels[1:])))
     with pytest.raises(GraphError, match="channel 'more' must have one writer, got none"):
@@ -86,7 +87,8 @@ def test_tensor_must_be_an_account() -> None:
 
 
 def test_dram_must_make_sense() -> None:
-    for field, value in (("channels", 0), ("bytes_per_cycle", 0.0), ("burst_bytes", 0), ("latency_cycles", -1)):
+    bad: list[tuple[str, Any]] = [("channels", 0), ("bytes_per_cycle", 0.0), ("burst_bytes", 0), ("latency_cycles", -1)]
+    for field, value in bad:
         dram = dataclasses.replace(Dram(1, 8.0, 64, 10), **{field: value})
         with pytest.raises(GraphError, match=f"memory: {field} must be"):
             simulate(dataclasses.replace(small(), dram=dram))

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from hwsim import Profile, simulate
+from hwsim import ContextProfile, Profile, simulate
 from mapper.graph import UNCONNECTED, Channel, Context, Dram, Graph
 
 Token = tuple[Any, ...]
@@ -47,7 +47,7 @@ class Run:
         return unit.busy + unit.starved + unit.blocked + unit.memory
 
     @property
-    def unit(self) -> Any:
+    def unit(self) -> ContextProfile:
         return next(c for c in self.profile.contexts if c.name == "unit")
 
 
@@ -72,7 +72,7 @@ def unit_graph(
             ins.append(UNCONNECTED)
             continue
         ins.append(channel(f"in {n}"))
-        source = {"tokens": tokens(stream) if isinstance(stream, str) else list(stream)}
+        source: dict[str, Any] = {"tokens": tokens(stream) if isinstance(stream, str) else list(stream)}
         if times and n in times:
             source["times"] = list(times[n])
         contexts.append(Context(f"source {n}", "source", (), (ins[-1],), source))

@@ -30,5 +30,6 @@ def test_tune_on_scipy_matrices(tmp_path: Path) -> None:
 
 
 def test_a_tensor_of_the_wrong_name_is_refused(tmp_path: Path) -> None:
+    storage = f"sqlite:///{tmp_path / 's.db'}"
     with pytest.raises(InputError, match="Did you mean 'A'"):
-        tune("y(i) = A(i,j) * x(j)", {"a": sp.eye_array(3), "x": [1.0, 2.0, 3.0]}, storage=f"sqlite:///{tmp_path / 's.db'}")
+        tune("y(i) = A(i,j) * x(j)", {"a": sp.eye_array(3), "x": [1.0, 2.0, 3.0]}, storage=storage)
