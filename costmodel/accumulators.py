@@ -11,15 +11,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from costmodel.counting import Leaf
-from costmodel.factors import Column, Factor, Floats, Ints, bin_sum, group_sum, radices
+from costmodel.counting import LANE
+from costmodel.factors import Column, Factor, Floats, Ints, bin_sum, radices
 from costmodel.nest import Nest
-from costmodel.spills import Returning, spilled_entries
+from costmodel.results import padded, reduced_entries, with_values
+from costmodel.spills import Returning, distinct_keys, spilled_entries
 from costmodel.statistics import TensorStatistics
 from mapper.machine import Machine
-
-LANE: Column = ("lane of the scope", 1)
-"""The column that tells scopes of different lanes apart."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +44,7 @@ class Accumulator:
 @dataclass(frozen=True, slots=True, eq=False)
 class Scopes:
     """Per scope (or kind of scope, of which there are ``number``): its ``lane``, the ``entries`` it drains, the
-    ``values`` it takes in, and the returning loops inside it."""
+    ``values`` it takes in, and the returning loops inside it (where none overflows only the entries are known)."""
 
     lane: Ints
     number: Floats
@@ -84,32 +82,60 @@ def reduction_of(nest: Nest, machine: Machine) -> Reduction | None:
     shape = accumulator_of(nest)
     if shape is None:
         return None
-    scopes = _mean_scopes(nest, shape) if nest.model.level != "L2" else _scopes(nest, shape)
-    spilled = spilled_entries(scopes.entries, scopes.values, scopes.returning, shape.capacity(machine))
+    capacity = shape.capacity(machine)
+    scopes = _scopes(nest, shape, capacity) if nest.model.level == "L2" else _mean_scopes(nest, shape)
+    spilled = spilled_entries(scopes.entries, scopes.values, scopes.returning, capacity)
     return Reduction(shape, scopes, spilled)
+
+
+def made(nest: Nest, reduction: Reduction | None) -> Floats:
+    """Entries of a statement's result per lane."""
+    if reduction is None:
+        return reduced_entries(nest)
+    return reduction.scopes.per_lane(reduction.scopes.entries, nest.lanes)
 
 
 def _mean_scopes(nest: Nest, shape: Accumulator) -> Scopes:
     opened = np.maximum(nest.joined(shape.scope - 1), 1e-9)
     inside = {depth: nest.joined(depth) / opened for depth in _depths(nest, shape)}
-    values = _values(nest, inside[shape.depth], inside[len(nest.loops)])
-    entries = np.minimum(np.full(nest.lanes, nest.target.nnz / nest.lanes) / opened, values)
-    return Scopes(np.arange(nest.lanes), opened, entries, values, _returning(nest, shape, inside))
+    reached = nest.joined(shape.depth, valued=True) / opened
+    entries = np.full(nest.lanes, nest.target.nnz / nest.lanes) / opened
+    return _filled_scopes(nest, shape, np.arange(nest.lanes), opened, entries, reached, inside)
 
 
-def _scopes(nest: Nest, shape: Accumulator) -> Scopes:
+def _scopes(nest: Nest, shape: Accumulator, capacity: int) -> Scopes:
     target, stats = nest.statement.target, nest.target
     assert isinstance(stats, TensorStatistics)
     outer = tuple(sorted(nest.variables(shape.scope - 1).items()))
     modes = {i: m for m, i in enumerate(target.indices)}
-    view = tuple(sorted((modes[i], g) for i, g in _with_lane(nest, outer, shape.depth)))
+    view = tuple(sorted((modes[i], g) for i, g in _with_parallel_index(nest, outer, shape.depth)))
     full = tuple((m, 1) for m in range(len(modes)))
     made = Factor(tuple((target.indices[m], g) for m, g in view), *stats.marginal(full, view))
-    scopes = _by_lane(nest, outer, made)
+    scopes = _with_lane(nest, made).reduced((*outer, LANE), nest.counter.extents)
+    lane, one = scopes.coords[-1], np.ones(scopes.weights.size)
+    if not padded(nest) and (not capacity or scopes.weights.max(initial=0.0) <= capacity):
+        return Scopes(lane, one, scopes.weights, scopes.weights, ())  # nothing overflows: no need to know more
     inside = {depth: _looked_up(nest, outer, scopes, depth) for depth in _depths(nest, shape)}
-    values = np.maximum(_values(nest, inside[shape.depth], inside[len(nest.loops)]), scopes.weights)
-    one = np.ones(values.size)
-    return Scopes(scopes.coords[-1], one, scopes.weights, values, _returning(nest, shape, inside))
+    reached = _looked_up(nest, outer, scopes, shape.depth, valued=True)
+    return _filled_scopes(nest, shape, lane, one, scopes.weights, reached, inside)
+
+
+def _filled_scopes(
+    nest: Nest, shape: Accumulator, lane: Ints, number: Floats, entries: Floats, reached: Floats,
+    inside: dict[int, Floats],
+) -> Scopes:  # fmt: skip
+    """Scopes with their values; operands padded with zeros make entries beyond the known ones."""
+    values = with_values(nest, reached, inside[len(nest.loops)])
+    returning = _returning(nest, shape, inside)
+    if padded(nest):
+        burst = values / np.maximum(returning[-1].steps, 1.0)
+        cells = np.full(values.size, returning[0].around_cells)
+        entries = np.maximum(entries, np.minimum(cells, distinct_keys(values, np.maximum(burst, 1e-9), cells)))
+    elif nest.model.level == "L2":
+        values = np.maximum(values, entries)
+    else:
+        entries = np.minimum(values, entries)
+    return Scopes(lane, number, entries, values, returning)
 
 
 def _depths(nest: Nest, shape: Accumulator) -> tuple[int, ...]:
@@ -126,53 +152,32 @@ def _returning(nest: Nest, shape: Accumulator, inside: dict[int, Floats]) -> tup
     )
 
 
-def _values(nest: Nest, reached: Floats, products: Floats) -> Floats:
-    """Prefixes with at least one product, of which ``reached`` have operands: each of the entries that the sparser
-    operand has below finds partners with the same chance."""
-    depth, loops = nest.value_depth, nest.loops
-    trailing = {i for i, _ in loops[depth:]}
-    reduced = [o for o in nest.operands if trailing & set(o.access.indices)]
-    if not reduced:
-        return np.minimum(reached, products)
-    below = (_nodes(o.leaf(loops, len(loops), True)) / max(1.0, _nodes(o.leaf(loops, depth, True))) for o in reduced)
-    most = max(1.0, min(below))
-    share = np.divide(products, reached * most, out=np.zeros_like(reached), where=reached > 0)
-    return np.asarray(reached * -np.expm1(most * np.log1p(-np.minimum(share, 1 - 1e-12))))
-
-
-def _nodes(leaf: Leaf) -> float:
-    return leaf.stats.count(leaf.view)
-
-
-def _with_lane(nest: Nest, outer: tuple[Column, ...], depth: int) -> tuple[Column, ...]:
+def _with_parallel_index(nest: Nest, outer: tuple[Column, ...], depth: int) -> tuple[Column, ...]:
     """``outer`` and, where lanes differ at ``depth``, the parallel index."""
-    column = nest.lane_column
-    if column is None or depth < nest.lane_depth or any(i == column[0] for i, _ in outer):
+    split = nest.split
+    if split is None or depth < nest.lane_depth or any(i == split.index for i, _ in outer):
         return outer
-    return tuple(sorted((*outer, column)))
+    return (*outer, (split.index, split.granule))
 
 
-def _by_lane(nest: Nest, outer: tuple[Column, ...], factor: Factor) -> Factor:
-    """Sums of a factor per point of ``outer`` and lane, which is the last column."""
-    at = [factor.column(*c) for c in outer]
-    lane = np.zeros(factor.weights.size, np.int64)
-    if nest.lane_column is not None and factor.granule(nest.lane_column[0]) is not None:
-        lane = nest.lane_of(factor.column(*nest.lane_column))
-    return Factor((*outer, LANE), *group_sum([*at, lane], _sizes(nest, outer), factor.weights))
+def _with_lane(nest: Nest, factor: Factor) -> Factor:
+    """The factor with a lane column: lane 0 where lanes do not differ."""
+    if nest.split is not None and factor.granule(nest.split.index) is not None:
+        return nest.split.split(factor)
+    return Factor((*factor.columns, LANE), (*factor.coords, np.zeros(factor.weights.size, np.int64)), factor.weights)
 
 
-def _sizes(nest: Nest, outer: tuple[Column, ...]) -> list[int]:
-    return [*radices(outer, nest.extents), nest.lanes]
-
-
-def _looked_up(nest: Nest, outer: tuple[Column, ...], scopes: Factor, depth: int) -> Floats:
+def _looked_up(
+    nest: Nest, outer: tuple[Column, ...], scopes: Factor, depth: int, valued: bool = False
+) -> Floats:  # fmt: skip
     """Prefixes at ``depth`` inside each scope (a point of ``outer`` and a lane)."""
-    keep = _with_lane(nest, outer, depth)
-    split = nest.lane_column is not None and any(i == nest.lane_column[0] for i, _ in keep)
-    leaves = [o.leaf(nest.loops, depth) for o in nest.operands]
-    found = _by_lane(nest, outer, nest.counter.by(leaves, nest.variables(depth), keep))
-    lane = scopes.coords[-1]
-    return found.at([*scopes.coords[:-1], lane if split else np.zeros_like(lane)], _sizes(nest, outer))
+    split = nest.split is not None and depth >= nest.lane_depth
+    leaves = [o.leaf(nest.loops, depth, valued) for o in nest.operands]
+    found = nest.counter.by(leaves, nest.variables(depth), outer, split)
+    sizes = radices((*outer, LANE), nest.counter.extents)
+    if split:
+        return found.at(scopes.coords, sizes)
+    return _with_lane(nest, found).at([*scopes.coords[:-1], np.zeros_like(scopes.coords[-1])], sizes)
 
 
 def _cells_below(nest: Nest, depth: int, last: int) -> float:

@@ -14,7 +14,7 @@ from itertools import combinations
 
 import numpy as np
 
-from costmodel.factors import Column, Factor, Floats, kept_columns, needed, sum_product
+from costmodel.factors import Column, Factor, Floats, Ints, kept_columns, needed, sum_product
 from costmodel.statistics import Statistics, TensorStatistics, View
 from costmodel.uniform import UniformStatistics
 
@@ -48,12 +48,36 @@ class Leaf:
         return Factor(tuple((self.indices[m], g) for m, g in keep), coords, weights)
 
 
-class Counter:
-    """Counts prefixes of one statement, whose indices have ``extents``."""
+LANE: Column = ("(lane)", 1)
+"""Column of lane numbers; no index of a program is called so."""
 
-    def __init__(self, statistics: Statistics, level: str, extents: Mapping[str, int]) -> None:
-        self._statistics, self._exact, self._extents = statistics, level == "L2", extents
-        self._names = tuple(sorted(extents.items()))
+
+@dataclass(frozen=True, slots=True)
+class Lanes:
+    """Lanes of a parallel index: lane n ends before coordinate ``ends[n]`` of its loop, whose steps are ``granule``
+    coordinates wide."""
+
+    index: str
+    granule: int
+    ends: tuple[int, ...]
+
+    def of(self, coordinates: Ints) -> Ints:
+        """Lane of every coordinate of the parallel loop."""
+        return np.searchsorted(self.ends, coordinates, side="right").astype(np.int64)
+
+    def split(self, factor: Factor) -> Factor:
+        """A factor that has the index, its lanes as one more column."""
+        lane = self.of(factor.column(self.index, self.granule))
+        return Factor((*factor.columns, LANE), (*factor.coords, lane), factor.weights)
+
+
+class Counter:
+    """Counts prefixes of one statement, whose indices have ``extents`` and one of which may run in ``lanes``."""
+
+    def __init__(self, statistics: Statistics, level: str, extents: Mapping[str, int], lanes: Lanes | None) -> None:
+        self._statistics, self._exact, self._lanes = statistics, level == "L2", lanes
+        self.extents = {**extents, LANE[0]: len(lanes.ends) if lanes else 1}
+        self._names = (tuple(sorted(extents.items())), lanes)
 
     def total(self, leaves: Sequence[Leaf], variables: Mapping[str, int]) -> float:
         """Number of points of ``variables`` at which every leaf has a node."""
@@ -62,11 +86,14 @@ class Counter:
             return self.cells(variables) * math.prod(x.stats.density(x.view) for x in leaves)
         return self.by(leaves, variables, ()).total
 
-    def by(self, leaves: Sequence[Leaf], variables: Mapping[str, int], keep: tuple[Column, ...]) -> Factor:
-        """The same number per point of ``keep``, whose granules are no finer than the variables'. Level L2 only."""
+    def by(
+        self, leaves: Sequence[Leaf], variables: Mapping[str, int], keep: tuple[Column, ...], split: bool = False
+    ) -> Factor:
+        """The same number per point of ``keep``, whose granules are no finer than the variables', and with ``split``
+        also per lane, the last column. Level L2 only."""
         leaves = [x for x in leaves if x.view]
-        key = (tuple(x.key for x in leaves), tuple(variables.items()), keep, self._names)
-        return self._statistics.remember(key, lambda: self._by(leaves, variables, keep))
+        key = (tuple(x.key for x in leaves), tuple(variables.items()), keep, split, self._names)
+        return self._statistics.remember(key, lambda: self._by(leaves, variables, keep, split))
 
     def union(self, leaves: Sequence[Leaf]) -> list[tuple[int, list[Leaf]]]:
         """Inclusion and exclusion: signed groups of leaves whose summed counts are the count of their union."""
@@ -78,13 +105,17 @@ class Counter:
 
     def cells(self, variables: Mapping[str, int]) -> int:
         """Points of ``variables`` in all."""
-        return math.prod(-(-self._extents[i] // g) for i, g in variables.items())
+        return math.prod(-(-self.extents[i] // g) for i, g in variables.items())
 
-    def _by(self, leaves: Sequence[Leaf], variables: Mapping[str, int], keep: tuple[Column, ...]) -> Factor:
+    def _by(
+        self, leaves: Sequence[Leaf], variables: Mapping[str, int], keep: tuple[Column, ...], split: bool
+    ) -> Factor:
+        lanes = self._lanes if split else None
+        wanted = (*keep, (lanes.index, lanes.granule)) if lanes else keep
         columns = [x.columns for x in leaves]
         boxes, scale = [], 1.0
         for index, granule in variables.items():
-            use = needed(index, [*columns, keep])
+            use = needed(index, [*columns, wanted])
             held = needed(index, columns)
             if use is None:
                 scale *= self.cells({index: granule})
@@ -92,14 +123,29 @@ class Counter:
                 boxes.append(self._box(index, use, granule))
         factors = []
         for n, leaf in enumerate(leaves):
-            others = [keep, *(c for m, c in enumerate(columns) if m != n), *(b.columns for b in boxes)]
+            others = [wanted, *(c for m, c in enumerate(columns) if m != n), *(b.columns for b in boxes)]
             factors.append(leaf.marginal(kept_columns(leaf.columns, others)))
-        result = sum_product([*factors, *boxes], keep, self._extents)
+        result = self._multiplied([*factors, *boxes], keep, lanes)
         return Factor(result.columns, result.coords, result.weights * scale)
+
+    def _multiplied(self, factors: list[Factor], keep: tuple[Column, ...], lanes: Lanes | None) -> Factor:
+        if lanes is None:
+            return sum_product(factors, keep, self.extents)
+        holders = [n for n, f in enumerate(factors) if f.granule(lanes.index) is not None]
+        if len(holders) == 1:  # lanes are few: number them before anything is multiplied
+            split = lanes.split(factors[holders[0]])
+            inside = [c for c in split.columns if c[0] != lanes.index or needed(lanes.index, [keep])]
+            factors[holders[0]] = split.reduced(inside, self.extents)
+            return sum_product(factors, (*keep, LANE), self.extents)
+        along = (*(c for c in keep if c[0] != lanes.index), (lanes.index, self._finest(keep, lanes)))
+        return lanes.split(sum_product(factors, along, self.extents)).reduced((*keep, LANE), self.extents)
+
+    def _finest(self, keep: tuple[Column, ...], lanes: Lanes) -> int:
+        return min(lanes.granule, needed(lanes.index, [keep]) or lanes.granule)
 
     def _box(self, index: str, granule: int, inner: int) -> Factor:
         """How many cells of size ``inner`` each cell of size ``granule`` has: free choice of a finer coordinate."""
-        extent = self._extents[index]
+        extent = self.extents[index]
         at = np.arange(-(-extent // granule), dtype=np.int64)
         size = np.minimum(granule, extent - at * granule)
         weights: Floats = np.ceil(size / inner)

@@ -63,7 +63,11 @@ def estimate(
             nests = model.nests(step)
             sums = [reduction_of(n, machine) for n in nests]
             works = [work_of(n, step, r, machine) for n, r in zip(nests, sums, strict=True)]
-            moved = [t for n, r in zip(nests, sums, strict=True) for t in region_transfers(n, step, r, machine)]
+            moved = [
+                t
+                for n, r, w in zip(nests, sums, works, strict=True)
+                for t in region_transfers(n, step, r, float(w.made.sum()), machine)
+            ]
             name = "+".join(f"S{n}" for n in step.statements)
             steps.append(StepEstimate(name, *region_latency(nests, works, moved, machine)))
             for work in works:

@@ -12,9 +12,9 @@ from functools import cached_property
 
 import numpy as np
 
-from costmodel.counting import AnyStatistics, Counter, Leaf
-from costmodel.factors import Column, Floats, Ints
-from costmodel.statistics import MODEL_LEVELS, Statistics
+from costmodel.counting import AnyStatistics, Counter, Lanes, Leaf
+from costmodel.factors import Floats
+from costmodel.statistics import MODEL_LEVELS, Statistics, View
 from costmodel.tiles import level_view
 from costmodel.uniform import UniformStatistics, expected_entries
 from mapper.errors import InputError, nearest
@@ -37,13 +37,21 @@ class Operand:
     stats: AnyStatistics
     stored: bool
 
-    def leaf(self, nest: tuple[Loop, ...], depth: int, entries: bool = False) -> Leaf:
-        """Nodes of the operand within the first ``depth`` loops; with ``entries`` those that hold an entry, else all
-        that its levels store."""
+    def leaf(self, nest: tuple[Loop, ...], depth: int, valued: bool = False) -> Leaf:
+        """Nodes within the first ``depth`` loops, with ``valued`` only those that have a stored value below: a dense
+        level above a compressed one also has nodes without."""
         own = [loop for loop in nest[:depth] if loop in self.loops]
         tiles = sum(part == "tile" for _, part in own)
-        layout = replace(self.layout, kinds=(COMPRESSED,) * len(self.layout.modes)) if entries else self.layout
+        layout = self.layout
+        if valued:
+            upper = max((n for n, kind in enumerate(layout.kinds, 1) if kind == COMPRESSED), default=0)
+            layout = replace(layout, kinds=(COMPRESSED,) * upper + layout.kinds[upper:])
         return Leaf(self.stats, self.access.indices, level_view(layout, tiles, len(own) - tiles))
+
+    @property
+    def full_view(self) -> View:
+        """The view whose nodes are the entries."""
+        return tuple((m, 1) for m in range(len(self.access.indices)))
 
 
 class Model:
@@ -76,11 +84,18 @@ class Nest:
         self.model, self.number = model, number
         self.statement, self.plan = workload.program.statements[number], mapping.loops[number]
         self.loops, self.extents = self.plan.nest, workload.extents[number]
-        self.counter = Counter(model.statistics, model.level, self.extents)
-        self.ranges = tuple(r for r in ranges if r is not None)
+        self.split = self._split(ranges)
+        self.counter = Counter(model.statistics, model.level, self.extents, self.split)
         self.operands = tuple(
             self._operand(access, n not in streamed) for n, access in enumerate(self.statement.operands)
         )
+
+    def _split(self, ranges: tuple[LaneRange | None, ...]) -> Lanes | None:
+        ends = tuple(r[1] for r in ranges if r is not None)
+        if self.plan.parallel is None or not ends:
+            return None
+        index = self.plan.parallel[0]
+        return Lanes(index, dict(self.plan.tiles).get(index, 1), ends)
 
     def _operand(self, access: Access, stored: bool) -> Operand:
         kinds = self.model.mapping.kinds(access.tensor) if stored else (COMPRESSED,) * len(access.indices)
@@ -91,7 +106,7 @@ class Nest:
     @property
     def lanes(self) -> int:
         """Parallel copies."""
-        return max(1, len(self.ranges))
+        return len(self.split.ends) if self.split else 1
 
     @cached_property
     def universal(self) -> tuple[str, ...]:
@@ -103,18 +118,11 @@ class Nest:
         return self.statement.indices if dense else ()
 
     @cached_property
-    def lane_column(self) -> Column | None:
-        """The parallel index at the resolution of its loop."""
-        if not self.ranges or self.plan.parallel is None:
-            return None
-        return self.plan.parallel[0], dict(self.plan.tiles).get(self.plan.parallel[0], 1)
-
-    @cached_property
     def lane_depth(self) -> int:
         """Depth from which on lanes see different prefixes."""
-        if self.lane_column is None:
+        if self.split is None:
             return len(self.loops) + 1
-        index = self.lane_column[0]
+        index = self.split.index
         return self.loops.index((index, "tile" if index in dict(self.plan.tiles) else "inner")) + 1
 
     @cached_property
@@ -128,17 +136,16 @@ class Nest:
         target = self.statement.target
         return self.model.stats(target.tensor, self.model.workload.shape(target, self.number))
 
-    def lane_of(self, coordinates: Ints) -> Ints:
-        """Lane of every coordinate of the parallel loop."""
-        return np.searchsorted([hi for _, hi in self.ranges], coordinates, side="right").astype(np.int64)
-
     def variables(self, depth: int) -> dict[str, int]:
         """Resolution of every index that the first ``depth`` loops fix."""
         tiled = dict(self.plan.tiles)
         return {i: tiled[i] if part == "tile" else 1 for i, part in self.loops[:depth]}
 
-    def joined(self, depth: int) -> Floats:
-        """Effectual prefixes at ``depth``, per lane."""
+    def joined(self, depth: int, valued: bool = False) -> Floats:
+        """Effectual prefixes at ``depth``, per lane; of a product with ``valued`` only those at which every operand
+        has a stored value below."""
+        if valued:
+            return self._per_lane([(1, [o.leaf(self.loops, depth, valued) for o in self.operands])], depth)
         return self._per_lane(self._groups(depth), depth)
 
     def scanned(self, n: int, depth: int) -> Floats:
@@ -166,17 +173,11 @@ class Nest:
         return self.counter.union([o.leaf(self.loops, last) for o in self.operands])
 
     def _per_lane(self, groups: list[tuple[int, list[Leaf]]], depth: int) -> Floats:
-        variables, column = self.variables(depth), self.lane_column
-        if depth < self.lane_depth:
-            total = sum(sign * self.counter.total(leaves, variables) for sign, leaves in groups)
-            return np.full(self.lanes, float(total))
-        assert column is not None
-        if self.model.level != "L2":
-            total = sum(sign * self.counter.total(leaves, variables) for sign, leaves in groups)
-            return np.full(self.lanes, float(total) / self.lanes)
-        cells = -(-self.extents[column[0]] // column[1])
-        along = np.zeros(cells)
-        for sign, leaves in groups:
-            along += sign * self.counter.by(leaves, variables, (column,)).dense(cells)
-        running = np.concatenate([[0.0], np.cumsum(along)])
-        return np.array([running[hi] - running[lo] for lo, hi in self.ranges])
+        variables, apart = self.variables(depth), depth >= self.lane_depth
+        if apart and self.model.level == "L2":
+            found = np.zeros(self.lanes)
+            for sign, leaves in groups:
+                found += sign * self.counter.by(leaves, variables, (), split=True).dense(self.lanes)
+            return found
+        total = float(sum(sign * self.counter.total(leaves, variables) for sign, leaves in groups))
+        return np.full(self.lanes, total / self.lanes if apart else total)

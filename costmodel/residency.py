@@ -57,14 +57,14 @@ def fetches(nest: Nest, n: int, depth: int, sizes: TileSizes, machine: Machine) 
 
 def _lane_position(nest: Nest, n: int, sizes: TileSizes) -> int | None:
     """Which tile coordinate of an operand tells the lane; None where every lane has all tiles."""
-    column, indices = nest.lane_column, nest.operands[n].access.indices
-    return next((k for k, (m, _) in enumerate(sizes.view) if column is not None and indices[m] == column[0]), None)
+    split, indices = nest.split, nest.operands[n].access.indices
+    return next((k for k, (m, _) in enumerate(sizes.view) if split is not None and indices[m] == split.index), None)
 
 
 def _visits(nest: Nest, n: int, depth: int, sizes: TileSizes, dropped_from: int | None) -> Floats:
     """Visits of every tile in one lane, those that differ only in foreign loops from ``dropped_from`` inwards taken
     as one: their indices are projected out of every operand (too many where two operands share such an index)."""
-    operand, column = nest.operands[n], nest.lane_column
+    operand, split = nest.operands[n], nest.split
     inside = set() if dropped_from is None else {i for i, _ in nest.loops[dropped_from - 1 : depth]}
     dropped = inside - set(operand.access.indices)
     leaves = [
@@ -72,7 +72,7 @@ def _visits(nest: Nest, n: int, depth: int, sizes: TileSizes, dropped_from: int 
         for x in nest.visiting(n, depth)
     ]
     variables = {i: g for i, g in nest.variables(depth).items() if i not in dropped}
-    shared = column is not None and column[0] in variables.keys() - set(operand.access.indices)
+    shared = split is not None and split.index in variables.keys() - set(operand.access.indices)
     lanes = nest.lanes if shared else 1
     if nest.model.level != "L2":
         return np.full(sizes.values.size, nest.counter.total(leaves, variables) / max(1.0, sizes.tiles) / lanes)
@@ -82,10 +82,10 @@ def _visits(nest: Nest, n: int, depth: int, sizes: TileSizes, dropped_from: int 
 
 def _panels(nest: Nest, n: int, position: int, sizes: TileSizes) -> _Panels:
     """Panels of the foreign loop at ``position``: tiles that agree in the loops above it, and in their lane."""
-    operand, column = nest.operands[n], nest.lane_column
+    operand, parallel = nest.operands[n], nest.split
     index = nest.loops[position - 1][0]
     steps = -(-nest.extents[index] // dict(nest.plan.tiles)[index])
-    iterations = steps / (nest.lanes if column is not None and column[0] == index else 1)
+    iterations = steps / (nest.lanes if parallel is not None and parallel.index == index else 1)
     above = {i for i, _ in nest.loops[: position - 1]}
     fixed = [k for k, (m, _) in enumerate(sizes.view) if operand.access.indices[m] in above]
     cells = [-(-operand.stats.shape[m] // g) for m, g in (sizes.view[k] for k in fixed)]
@@ -95,8 +95,8 @@ def _panels(nest: Nest, n: int, position: int, sizes: TileSizes) -> _Panels:
         panels = float(np.prod(cells)) * (nest.lanes if split else 1)
         return _Panels(np.zeros(sizes.values.size, np.int64), max(1.0, sizes.tiles / panels), iterations)
     at = [sizes.coords[k] for k in fixed]
-    if split and lane is not None:
-        at.append(nest.lane_of(sizes.coords[lane]))
+    if split and lane is not None and parallel is not None:
+        at.append(parallel.of(sizes.coords[lane]))
         cells.append(nest.lanes)
     number = np.unique(pack(at, cells), return_inverse=True)[1] if at else np.zeros(sizes.values.size, np.int64)
     return _Panels(number.astype(np.int64), 1.0, iterations)

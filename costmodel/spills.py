@@ -48,8 +48,16 @@ def spilled_entries(entries: Floats, values: Floats, loops: Sequence[Returning],
     open_ = np.ones(full.size, bool)
     for loop in loops:
         around, steps = np.maximum(loop.around[full], 1.0), np.maximum(loop.steps[full], 1.0)
-        whole = known if loop is loops[0] else np.minimum(_filled(taken / around, burst, loop.around_cells * fill), known)
-        each = burst if loop is loops[-1] else np.minimum(_filled(taken / steps, burst, loop.step_cells * fill), whole)
+        whole = (
+            known
+            if loop is loops[0]
+            else np.minimum(distinct_keys(taken / around, burst, loop.around_cells * fill), known)
+        )
+        each = (
+            burst
+            if loop is loops[-1]
+            else np.minimum(distinct_keys(taken / steps, burst, loop.step_cells * fill), whole)
+        )
         merges, fits = open_ & (whole <= capacity), open_ & (each <= capacity) & (whole > capacity)
         arrivals = np.where(merges, whole * around, np.where(fits, each * steps, arrivals))
         reach = _run_length(np.maximum(each * steps / around, whole), each, whole, capacity)
@@ -61,7 +69,7 @@ def spilled_entries(entries: Floats, values: Floats, loops: Sequence[Returning],
     return spilled
 
 
-def _filled(keys: Floats, burst: Floats, cells: Floats) -> Floats:
+def distinct_keys(keys: Floats, burst: Floats, cells: Floats) -> Floats:
     """Cells hit by ``keys`` that come in bursts of distinct ones, each burst a uniform choice."""
     cells = np.maximum(cells, burst)
     return -cells * np.expm1(keys / burst * np.log1p(-np.minimum(burst / cells, 1 - 1e-12)))
@@ -79,6 +87,6 @@ def _positions(keys: Floats, burst: Floats, hit: Floats) -> Floats:
     low, high = np.full(keys.size, 1e-18), 1.0 / np.maximum(hit, burst)
     for _ in range(50):
         middle = 0.5 * (low + high)
-        more = _filled(keys, burst, 1.0 / middle) > hit
+        more = distinct_keys(keys, burst, 1.0 / middle) > hit
         low, high = np.where(more, middle, low), np.where(more, high, middle)
     return 1.0 / (0.5 * (low + high))

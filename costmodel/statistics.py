@@ -7,6 +7,7 @@ there: the nodes of a storage level with all levels above it (notation of Tailor
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import os
 from collections import OrderedDict
@@ -40,13 +41,14 @@ class Statistics:
         self.folder = folder
         self._limit, self._held = limit_bytes, 0
         self._memo: OrderedDict[Hashable, tuple[Any, int]] = OrderedDict()
-        self._tensors: dict[str, TensorStatistics] = {}
 
     def of(self, tensor: SparseTensor) -> TensorStatistics:
-        """Statistics of ``tensor``, the same object for equal content."""
-        if tensor.key not in self._tensors:
-            self._tensors[tensor.key] = TensorStatistics(tensor, self)
-        return self._tensors[tensor.key]
+        """Statistics of ``tensor``, one object for equal content."""
+        return self.named(tensor.key, lambda: tensor)
+
+    def named(self, key: str, make: Callable[[], SparseTensor]) -> TensorStatistics:
+        """Statistics of the tensor that ``key`` identifies and ``make`` gives."""
+        return self.remember(("tensor", key), lambda: TensorStatistics(make(), key, self))
 
     def remember(self, key: Hashable, make: Callable[[], T]) -> T:
         """``make()``, or what it gave the last time for ``key``."""
@@ -56,9 +58,10 @@ class Statistics:
             return held
         value = make()
         size = _bytes(value)
-        self._memo[key] = (value, size)
-        self._held += size
-        while self._held > self._limit and len(self._memo) > 1:
+        if size <= self._limit // 16:
+            self._memo[key] = (value, size)
+            self._held += size
+        while self._held > self._limit:
             self._held -= self._memo.popitem(last=False)[1][1]
         return value
 
@@ -73,8 +76,8 @@ def shared_statistics() -> Statistics:
 class TensorStatistics:
     """Counts of one tensor. Points come as one int64 array per column, in coordinate order."""
 
-    def __init__(self, tensor: SparseTensor, store: Statistics) -> None:
-        self.tensor, self.key, self.shape, self.nnz = tensor, tensor.key, tensor.shape, tensor.nnz
+    def __init__(self, tensor: SparseTensor, key: str, store: Statistics) -> None:
+        self.tensor, self.key, self.shape, self.nnz = tensor, key, tensor.shape, tensor.nnz
         self._store = store
         self._views: dict[View, int] = {}
 
@@ -104,7 +107,7 @@ class TensorStatistics:
     def marginal(self, view: View, keep: View) -> tuple[tuple[Ints, ...], Floats]:
         """Nodes of ``view`` counted per point of ``keep``: a subset of its modes at the same or coarser granules."""
         if view == keep:
-            return self._store.remember((self.key, view, "ones"), lambda: (self.nodes(view), np.ones(self.count(view))))
+            return self.nodes(view), np.ones(self.count(view))
         return self._store.remember((self.key, view, keep), lambda: self._marginal(view, keep))
 
     def _marginal(self, view: View, keep: View) -> tuple[tuple[Ints, ...], Floats]:
@@ -138,7 +141,7 @@ class TensorStatistics:
 
     def _path(self, view: View) -> Path | None:
         folder = self._store.folder
-        return None if folder is None else folder / self.key[:32] / f"{content_hash(view)[:32]}.npy"
+        return None if folder is None else folder / content_hash(self.key)[:32] / f"{content_hash(view)[:32]}.npy"
 
 
 def _coarsened(view: View, points: tuple[Ints, ...], keep: View) -> list[Ints]:
@@ -156,10 +159,13 @@ def _save(path: Path, points: Ints) -> None:
 
 
 def _bytes(value: Any) -> int:
+    """Memory that a remembered value holds, about."""
     if isinstance(value, np.ndarray):
         return int(value.nbytes) + 100
     if isinstance(value, tuple):
         return 100 + sum(map(_bytes, value))
-    if isinstance(value, SparseTensor):
-        return int(value.coords.nbytes + value.values.nbytes)
+    if isinstance(value, TensorStatistics):
+        return 1000 + int(value.tensor.coords.nbytes + value.tensor.values.nbytes)
+    if dataclasses.is_dataclass(value):
+        return 100 + sum(_bytes(getattr(value, f.name)) for f in dataclasses.fields(value))
     return 200

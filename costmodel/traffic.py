@@ -13,12 +13,14 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from costmodel.accumulators import Reduction, reduction_of
+from costmodel.accumulators import Reduction, made, reduction_of
+from costmodel.counting import Lanes
 from costmodel.factors import Floats
 from costmodel.nest import Model, Nest
 from costmodel.residency import fetches
-from costmodel.statistics import Statistics, shared_statistics
+from costmodel.statistics import Statistics, TensorStatistics, shared_statistics
 from costmodel.tiles import TileSizes, tile_sizes
+from costmodel.uniform import UniformStatistics
 from mapper.machine import Machine
 from mapper.mapping import Mapping
 from mapper.schedule import Conversion, Region, schedule
@@ -73,19 +75,24 @@ def step_transfers(model: Model, step: Conversion | Region, machine: Machine) ->
         return []
     if isinstance(step, Conversion):
         return _conversion(model, step, machine)
-    nests = model.nests(step)
-    return [t for nest in nests for t in region_transfers(nest, step, reduction_of(nest, machine), machine)]
+    found = []
+    for nest in model.nests(step):
+        reduction = reduction_of(nest, machine)
+        found += region_transfers(nest, step, reduction, float(made(nest, reduction).sum()), machine)
+    return found
 
 
-def region_transfers(nest: Nest, region: Region, reduction: Reduction | None, machine: Machine) -> list[Transfer]:
-    """Loads, spills and stores of one statement of a region."""
+def region_transfers(
+    nest: Nest, region: Region, reduction: Reduction | None, entries: float, machine: Machine
+) -> list[Transfer]:
+    """Loads, spills and stores of one statement of a region that makes ``entries`` of its result."""
     if machine.dram_channels is None:
         return []
     found = [_load(nest, n, machine) for n, operand in enumerate(nest.operands) if operand.stored]
     if reduction is not None:
         found += _spills(nest, reduction, machine)
     layout = dict(region.stored).get(nest.statement.target.tensor)
-    return found if layout is None else [*found, _store(nest, layout, machine)]
+    return [*found, _store(nest, layout, entries, machine)] if layout is not None and entries else found
 
 
 def summed(parts: Iterable[TensorTraffic]) -> tuple[TensorTraffic, ...]:
@@ -132,35 +139,37 @@ def _spills(nest: Nest, reduction: Reduction, machine: Machine) -> list[Transfer
     ]
 
 
-def _store(nest: Nest, layout: Layout, machine: Machine) -> Transfer:
-    """Every non-empty tile of the result, written once by every lane that holds a part of it."""
-    target = nest.statement.target
-    stats = nest.target
-    column = nest.lane_column
-    lanes = nest.lanes
-    if column is not None:
-        mode = target.indices.index(column[0])
-        if nest.model.level == "L2" and mode not in layout.tile_modes:
-            tensor, memory = nest.model.workload.tensor(target.tensor), nest.model.statistics
-            parts = memory.remember((tensor.key, mode, nest.ranges), lambda: _split(tensor, mode, nest))
-            stats = memory.of(parts)
-            lane_mode = len(target.indices)
-            tiles = (*(layout.tiles or (0,) * lane_mode), 1)
-            layout = Layout(layout.modes, layout.kinds, (*layout.tile_modes, lane_mode), tiles)
+def _store(nest: Nest, layout: Layout, entries: float, machine: Machine) -> Transfer:
+    """Every non-empty tile of the result, written once by every lane that holds a part of it. Entries beyond the
+    oracle's pattern are taken to lie anywhere."""
+    target, stats = nest.statement.target, nest.target
+    shape = stats.shape
+    if nest.model.level == "L2" and entries > stats.nnz + 0.5:
+        stats = UniformStatistics(shape, entries)
+    elif nest.model.level == "L2" and nest.split is not None:
+        mode = target.indices.index(nest.split.index)
+        if mode not in layout.tile_modes:
+            stats = _in_parts(nest.model, target.tensor, mode, nest.split)
+            tiles = (*(layout.tiles or (0,) * len(shape)), 1)
+            layout = Layout(layout.modes, layout.kinds, (*layout.tile_modes, len(shape)), tiles)
     sizes = tile_sizes(nest.model.statistics, stats, layout, machine)
-    stored = stats.nnz > 0
-    traffic = TensorTraffic(target.tensor, "store", "write", sizes.total_values * stored, sizes.total_metadata * stored)
+    traffic = TensorTraffic(target.tensor, "store", "write", sizes.total_values, sizes.total_metadata)
     mean = traffic.bytes / max(1.0, sizes.tiles)
     bursts = np.ceil(mean / machine.dram_burst_bytes) * machine.dram_burst_bytes * sizes.tiles
-    requests = np.full(lanes, sizes.tiles / lanes)
+    requests = np.full(nest.lanes, sizes.tiles / nest.lanes)
     return Transfer(traffic, requests, float(bursts), f"store {target.tensor} of S{nest.number}")
 
 
-def _split(tensor: SparseTensor, mode: int, nest: Nest) -> SparseTensor:
-    """``tensor`` with the lane of every entry as one more mode."""
-    assert nest.lane_column is not None
-    lane = nest.lane_of(tensor.coords[mode] // nest.lane_column[1])
-    return SparseTensor((*tensor.shape, nest.lanes), np.concatenate([tensor.coords, lane[None]]), tensor.values)
+def _in_parts(model: Model, name: str, mode: int, lanes: Lanes) -> TensorStatistics:
+    """Statistics of a tensor with the lane of every entry as one more mode; the parallel index is not tiled."""
+    tensor = model.workload.tensor(name)
+
+    def parts() -> SparseTensor:
+        lane = lanes.of(tensor.coords[mode])
+        coords = np.concatenate([tensor.coords, lane[None]])
+        return SparseTensor((*tensor.shape, len(lanes.ends)), coords, tensor.values)
+
+    return model.statistics.named(f"{tensor.key} mode {mode} in {lanes.ends}", parts)
 
 
 def _conversion(model: Model, step: Conversion, machine: Machine) -> list[Transfer]:

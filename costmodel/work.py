@@ -12,7 +12,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from costmodel.accumulators import Reduction
+from costmodel.accumulators import Reduction, made
+from costmodel.counting import Leaf
 from costmodel.factors import Floats
 from costmodel.nest import Nest
 from mapper.machine import Machine
@@ -37,15 +38,16 @@ class Unit:
 class Work:
     """A statement's units and operation counts over all lanes, and how its accumulator holds them up.
 
-    ``spilling``: cycles per lane in which it writes runs; ``draining``: those in which it drains (runs read back
-    included) and the units above stand still, as the FIFOs between are full; ``drained``: share of its drain that
-    this is; ``pieces``: how many times per lane a part of the result is complete.
+    ``made``: entries of its result per lane; ``spilling``: cycles per lane in which it writes runs; ``draining``:
+    those in which it drains (runs read back included) and the units above stand still, as the FIFOs between are full;
+    ``drained``: share of its drain that this is; ``pieces``: how many times per lane a part of the result is complete.
     """
 
     units: tuple[Unit, ...]
     multiplies: float
     additions: float
     comparisons: float
+    made: Floats
     spilling: Floats
     draining: Floats
     drained: float
@@ -90,12 +92,11 @@ class _Tally:
         self._compute()
         self._reducers()
         spilling, draining, drained, pieces = self._accumulator()
+        entries = made(self.nest, self.reduction)
         if self.stored:
-            self._unit("store", f"store {self.nest.statement.target.tensor}", self._made(), 0.0)
-        multiplies, additions = self._operations()
-        return Work(
-            tuple(self.units), multiplies, additions, self.comparisons, spilling, draining, drained, max(1.0, pieces)
-        )
+            self._unit("store", f"store {self.nest.statement.target.tensor}", entries, 0.0)
+        counts = (*self._operations(float(entries.sum())), self.comparisons)
+        return Work(tuple(self.units), *counts, entries, spilling, draining, drained, max(1.0, pieces))
 
     def stream(self, depth: int) -> Floats:
         """Tokens of a joined stream, per lane."""
@@ -146,8 +147,9 @@ class _Tally:
         if self.nest.statement.kind != "contract":
             return self.stream(q)
         elements = np.array(scans)
-        steps: Floats = elements.sum(axis=0) - (len(scans) - 1) * self.prefixes[q]
-        return np.maximum(steps, elements.max(axis=0)) + self.stops[q]
+        steps = elements.sum(axis=0) - (len(scans) - 1) * self.prefixes[q]
+        turns: Floats = np.maximum(steps, elements.max(axis=0)) + self.stops[q]
+        return turns
 
     def _compute(self) -> None:
         full, statement = self.stream(self.depth), self.nest.statement
@@ -164,12 +166,6 @@ class _Tally:
         for q in range(self.depth, self.nest.value_depth, -1):
             out = float(self.stream(q - 1).sum())
             self._unit("reduce", f"reduce {self.label}.{_text(self.nest.loops[q - 1])}", self.stream(q), out)
-
-    def _made(self) -> Floats:
-        """Entries of the result per lane."""
-        if self.reduction is not None:
-            return self.reduction.scopes.per_lane(self.reduction.scopes.entries, self.nest.lanes)
-        return np.minimum(self.prefixes[self.nest.value_depth], self.prefixes[self.depth])
 
     def _accumulator(self) -> tuple[Floats, Floats, float, float]:
         """(spilling, draining, drained, pieces) as in ``Work``."""
@@ -199,15 +195,15 @@ class _Tally:
                 nodes = nest.target.count(view)
         return sum(counts) + counts[-1]
 
-    def _operations(self) -> tuple[float, float]:
+    def _operations(self, made: float) -> tuple[float, float]:
         """(effectual multiplies, additions) over all lanes: every product but the first of a result is added."""
         nest, statement = self.nest, self.nest.statement
         operators, reached = len(nest.operands) - 1, float(self.prefixes[self.depth].sum())
         if statement.kind != "contract":
             return 0.0, operators * reached if statement.kind == "add" else 0.0
-        entries = [o.leaf(nest.loops, self.depth, entries=True) for o in nest.operands]
+        entries = [Leaf(o.stats, o.access.indices, o.full_view) for o in nest.operands]
         effectual = nest.counter.total(entries, dict.fromkeys(nest.extents, 1)) if operators else 0.0
-        return operators * effectual, max(0.0, reached - float(self._made().sum()))
+        return operators * effectual, max(0.0, reached - made)
 
 
 def _drains(reduction: Reduction, machine: Machine) -> tuple[Floats, Floats, Floats]:

@@ -160,7 +160,9 @@ class MappingSpace:
             for t in stored_tensors(self.workload, cuts)
             for x in [self.workload.tensor(t)]
         }
-        machine = tuple((name, values[0]) for name, values in sorted(self.limits.machine.items()))
+        given = {name: getattr(self.machine, name) for name in self.limits.machine}
+        knobs = sorted(self.limits.machine.items())
+        machine = tuple((name, given[name] if given[name] in values else values[0]) for name, values in knobs)
         return Mapping(cuts, loops, tuple(sorted(formats.items())), "none", machine)
 
     def _default_loops(self, number: int, statement: Statement) -> Loops:

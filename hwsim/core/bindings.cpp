@@ -22,11 +22,11 @@ nb::object owned(std::vector<T> data, std::initializer_list<std::size_t> shape) 
 
 nb::object recorded(Record& record, const std::string& kind) {
   if (kind == "sink") {
-    std::vector<std::int64_t> bits;
-    std::vector<std::int64_t> kinds;
-    for (const Token& x : record.tokens) bits.push_back(x.bits), kinds.push_back(std::int64_t(x.kind));
+    std::vector<std::int64_t> kinds, bits;
+    for (const Token& x : record.tokens) kinds.push_back(std::int64_t(x.kind)), bits.push_back(x.bits);
     const std::size_t n = bits.size();
-    return nb::make_tuple(owned(std::move(kinds), {n}), owned(std::move(bits), {n}), owned(std::move(record.times), {n}));
+    return nb::make_tuple(owned(std::move(kinds), {n}), owned(std::move(bits), {n}),
+                          owned(std::move(record.times), {n}));
   }
   const std::size_t levels = record.coords.size();
   const std::size_t entries = levels ? record.coords[0].size() : record.values.size();
@@ -74,7 +74,8 @@ nb::dict result(Engine& engine, const std::string& status) {
     if (unit->kind == "sink" || unit->kind == "store" || unit->kind == "crd_write" || unit->kind == "value_write")
       outputs[unit->name.c_str()] = recorded(unit->record, unit->kind);
   }
-  for (auto& channel : engine.channels) channels.append(nb::make_tuple(channel->tail, std::min(channel->fill, channel->capacity)));
+  for (auto& channel : engine.channels)
+    channels.append(nb::make_tuple(channel->tail, std::min(channel->fill, channel->capacity)));
   for (const Traffic& t : engine.traffic)
     traffic.append(nb::make_tuple(t.read.values_bytes, t.read.metadata_bytes, t.read.requests, t.write.values_bytes,
                                   t.write.metadata_bytes, t.write.requests));
@@ -86,8 +87,9 @@ nb::dict result(Engine& engine, const std::string& status) {
   return all;
 }
 
-using ContextSpec = std::tuple<std::string, std::string, std::vector<std::int64_t>, std::vector<std::int64_t>, nb::dict,
-                               nb::dict>;  // name, kind, inputs, outputs, params, arrays
+// Name, kind, inputs, outputs, parameters, arrays.
+using ContextSpec =
+    std::tuple<std::string, std::string, std::vector<std::int64_t>, std::vector<std::int64_t>, nb::dict, nb::dict>;
 using ChannelSpec = std::tuple<std::int64_t, Time, Time>;  // capacity (-1: unbounded), latency, response latency
 using DramSpec = std::tuple<int, double, std::int64_t, Time>;
 

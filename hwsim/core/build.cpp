@@ -24,7 +24,8 @@ constexpr const char* ordinal[] = {"crd_1", "crd_2", "crd_3", "crd_4", "crd_5", 
 
 class Builder {
  public:
-  Builder(Engine& engine, std::size_t index, const Spec& spec) : engine_(engine), u_(*engine.units[index]), spec_(spec) {
+  Builder(Engine& engine, std::size_t index, const Spec& spec)
+      : engine_(engine), u_(*engine.units[index]), spec_(spec) {
     u_.name = spec.name, u_.kind = spec.kind;
     for (std::size_t i = 0; i < spec.inputs.size(); ++i)
       if (Channel* c = in(i).channel) c->consumer = &u_, u_.ins.push_back(c);
@@ -139,12 +140,15 @@ Task Builder::source_task() {
     nb::tuple parts;
     const bool named = nb::try_cast(item, parts) && parts.size() > 0 && nb::try_cast(parts[0], kind);
     const bool has_number = parts.size() > 1 && nb::try_cast(parts[1], number);
+    const bool has_value = parts.size() > 1 && nb::try_cast(parts[1], value);
     if (named && kind == "val" && has_number) tokens.push_back(Token::val(number));
-    else if (named && kind == "val" && parts.size() > 1 && nb::try_cast(parts[1], value)) tokens.push_back(Token::val(value));
+    else if (named && kind == "val" && has_value) tokens.push_back(Token::val(value));
     else if (named && kind == "stop" && has_number && number >= 0) tokens.push_back(Token::stop(number));
     else if (named && kind == "empty") tokens.push_back(Token::empty());
     else if (named && kind == "done") tokens.push_back(Token::done());
-    else u_.fail(std::string("a token is ('val', x), ('stop', n), ('empty',) or ('done',), got ") + nb::repr(item).c_str());
+    else
+      u_.fail(std::string("a token is ('val', x), ('stop', n), ('empty',) or ('done',), got ") +
+              nb::repr(item).c_str());
   }
   return source(u_, out(0), std::move(tokens), param("times", std::vector<Time>{}));
 }
@@ -161,7 +165,8 @@ Task Builder::accumulate_task() {
     u_.fail("'levels' and 'sizes' must name every key, levels increasing from 2 or more to 'depth'.");
   double space = 1;
   for (const std::int64_t size : plan.sizes) space *= double(std::max<std::int64_t>(size, 1));
-  if (space > 9e18) u_.fail("the key extents in 'sizes' multiply to more than 63 bits hold; use fewer or smaller keys.");
+  if (space > 9e18)
+    u_.fail("the key extents in 'sizes' multiply to more than 63 bits hold; use fewer or smaller keys.");
   if (plan.capacity_entries) {
     plan.entry_value_bytes = param<std::int64_t>("entry_value_bytes");
     plan.entry_metadata_bytes = param<std::int64_t>("entry_metadata_bytes");

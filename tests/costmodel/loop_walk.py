@@ -135,7 +135,9 @@ class _Walk:
         return -(-extent // tile) if loop[1] == "tile" else min(tile, extent - at[loop[0], "tile"] * tile)
 
 
-def tile_bytes(workload: Workload, mapping: Mapping, number: int, n: int, machine: Machine) -> dict[Prefix, tuple[int, int]]:
+def tile_bytes(
+    workload: Workload, mapping: Mapping, number: int, n: int, machine: Machine
+) -> dict[Prefix, tuple[int, int]]:
     """(value bytes, metadata bytes) of every tile of operand ``n``, by tile coordinates in loop order."""
     access = workload.program.statements[number].operands[n]
     layout = layout_of(access, mapping.loops[number], mapping.kinds(access.tensor))
@@ -147,7 +149,9 @@ def tile_bytes(workload: Workload, mapping: Mapping, number: int, n: int, machin
     return dict(zip(tiles, sizes, strict=True))
 
 
-def fetched(visits: list[Prefix], sizes: dict[Prefix, tuple[int, int]], mapping: Mapping, machine: Machine) -> np.ndarray:
+def fetched(
+    visits: list[Prefix], sizes: dict[Prefix, tuple[int, int]], mapping: Mapping, machine: Machine
+) -> np.ndarray:
     """(value bytes, metadata bytes) that a lane's tile buffer loads for a sequence of visits."""
     total = np.zeros(2)
     held: OrderedDict[Prefix, int] = OrderedDict()

@@ -34,24 +34,36 @@ def random_tensor(rng: np.random.Generator, shape: tuple[int, ...], density: flo
 def random_workload(rng: np.random.Generator, text: str) -> Workload:
     """The program on random tensors of mixed densities."""
     shapes = PROGRAMS[text]
-    return Workload(parse_program(text), {n: random_tensor(rng, s, rng.choice([0.03, 0.15, 0.4])) for n, s in shapes.items()})
+    return Workload(
+        parse_program(text), {n: random_tensor(rng, s, rng.choice([0.03, 0.15, 0.4])) for n, s in shapes.items()}
+    )
 
 
-def random_mapping(rng: np.random.Generator, workload: Workload, residency: str = "none") -> Mapping:
-    """A legal-looking mapping with random orders, tiles, formats and lanes, not bound by unit budgets."""
+def random_mapping(
+    rng: np.random.Generator, workload: Workload, residency: str = "none", padded: bool = False
+) -> Mapping:
+    """A legal-looking mapping with random orders, tiles, formats and lanes, not bound by unit budgets. ``padded``
+    allows dense innermost levels of sparse operands, which store zeros."""
     space = MappingSpace(workload, RDA.with_fields(fifo_depth=64))
     base = space.sample(rng)
     loops = []
     for number, plan in enumerate(base.loops):
         extents = workload.extents[number]
-        tiles = tuple((i, int(rng.integers(1, extents[i]))) for i in sorted(extents) if extents[i] > 1 and rng.random() < 0.6)
+        tiles = tuple(
+            (i, int(rng.integers(1, extents[i]))) for i in sorted(extents) if extents[i] > 1 and rng.random() < 0.6
+        )
         parallel = plan.parallel
         if parallel is not None:
             steps = -(-extents[parallel[0]] // dict(tiles).get(parallel[0], 1))
             parallel = (parallel[0], min(parallel[1], steps)) if steps > 1 else None
         loops.append(Loops(plan.order, tiles, parallel))
-    formats = tuple((t, tuple(rng.choice(["dense", "compressed"], size=len(kinds)).tolist())) for t, kinds in base.formats)
-    return Mapping(base.cuts, tuple(loops), formats, residency)
+    formats = []
+    for tensor, kinds in base.formats:
+        chosen = rng.choice(["dense", "compressed"], size=len(kinds)).tolist()
+        if kinds and not padded and tensor in workload.tensors and workload.tensors[tensor].density < 1:
+            chosen[-1] = "compressed"
+        formats.append((tensor, tuple(chosen)))
+    return Mapping(base.cuts, tuple(loops), tuple(formats), residency)
 
 
 def small_buffers(machine: Machine = RDA, buffer_bytes: int = 400, accumulator_bytes: int = 240) -> Machine:

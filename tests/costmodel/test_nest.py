@@ -26,7 +26,7 @@ def test_prefixes_and_scans_equal_a_walk_of_the_loops(text: str) -> None:
     rng = np.random.default_rng(7)
     for _ in range(25):
         workload = random_workload(rng, text)
-        mapping = random_mapping(rng, workload)
+        mapping = random_mapping(rng, workload, padded=True)
         nest, lanes = only_nest(workload, mapping), walk_lanes(workload, mapping, 0)
         assert nest.lanes == len(lanes)
         for depth in range(1, len(nest.loops) + 1):

@@ -5,7 +5,7 @@ import pytest
 from loop_walk import spilled, walk_lanes
 from random_mappings import RDA, random_mapping, random_workload
 
-from costmodel.accumulators import accumulator_of, reduction_of
+from costmodel.accumulators import accumulator_of, made, reduction_of
 from costmodel.nest import Model
 from costmodel.spills import Returning, spilled_entries
 from costmodel.statistics import Statistics
@@ -48,11 +48,15 @@ def test_shape_of_the_accumulator(order: str, tiles: dict[str, int], shape: tupl
 
 
 def test_entries_and_values_per_scope_are_known() -> None:
-    reduction = reduction_of(nest_of(*dense_product("i,k,j", {"i": 4})), RDA)
+    nest = nest_of(*dense_product("i,k,j", {"i": 4}))
+    reduction = reduction_of(nest, RDA.with_fields(accumulator_bytes=8 * 9))
     assert reduction is not None  # a scope per row: 10 entries from 8 x 10 products
     assert reduction.scopes.entries.tolist() == [10.0] * 12
     assert reduction.scopes.values.tolist() == [80.0] * 12
-    assert not reduction.spilled.any()
+    assert reduction.spilled.tolist() == [72.0] * 12
+    roomy = reduction_of(nest, RDA)
+    assert roomy is not None and not roomy.spilled.any()
+    assert roomy.scopes.entries.tolist() == [10.0] * 12
 
 
 @pytest.mark.parametrize("capacity_entries", [7, 16, 40, 100])
@@ -77,20 +81,21 @@ def test_unbounded_or_large_accumulators_do_not_spill() -> None:
 def test_an_inner_loop_that_fits_merges_its_keys() -> None:
     """Steps of the outer loop overflow, blocks under it do not: each outer step writes its keys once."""
     one = np.ones(1)
-    loops = [Returning(one, 1000, 4 * one, 1000), Returning(10 * 4 * one, 100, 80 * 4 * one, 100)]
-    entries, values = 1000 * one, 1e6 * one
-    assert spilled_entries(entries, values, loops, 200).tolist() == [4000 - 200]
-    assert spilled_entries(entries, values, loops[:1], 200)[0] == pytest.approx(1e6, rel=0.001)
-    assert spilled_entries(entries, values, loops, 1000).tolist() == [0]
+    outer, inner = Returning(one, 1000, 4 * one, 1000), Returning(40 * one, 100, 320 * one, 100)
+    entries, values = 1000 * one, 32_000 * one  # 10 blocks of 100 keys under 4 outer steps, 8 inner steps of all keys
+    assert spilled_entries(entries, values, [outer, inner], 200).tolist() == [4000 - 200]
+    assert spilled_entries(entries, values, [outer, inner], 99).tolist() == [(32_000 - 1) // 99 * 99]
+    assert spilled_entries(entries, values, [outer, inner], 1000).tolist() == [0]
 
 
-def test_spills_of_random_mappings_are_near_a_walk() -> None:
+@pytest.mark.parametrize(("padded", "bound"), [(False, 1.2), (True, 1.6)])
+def test_spills_of_random_mappings_are_near_a_walk(padded: bool, bound: float) -> None:
     rng = np.random.default_rng(3)
     tensors = {n: generate("power_law", shape=(60, 60), nnz=400, seed=s) for n, s in (("A", 1), ("B", 2))}
     workload = Workload(parse_program(PRODUCT), tensors)
-    ratios = []
-    for _ in range(60):
-        mapping = random_mapping(rng, workload)
+    errors = []
+    for _ in range(80):
+        mapping = random_mapping(rng, workload, padded=padded)
         nest = nest_of(workload, mapping)
         shape = accumulator_of(nest)
         if shape is None:
@@ -100,11 +105,28 @@ def test_spills_of_random_mappings_are_near_a_walk() -> None:
         reduction = reduction_of(nest, machine)
         assert reduction is not None
         counted = sum(spilled(w, workload, mapping, 0, capacity) for w in walk_lanes(workload, mapping, 0))
-        assert (counted > 0) == (reduction.spilled.sum() > 0), mapping
-        if counted:
-            ratios.append(np.log(reduction.spilled.sum() / counted))
-    assert len(ratios) > 20
-    assert np.exp(np.mean(np.abs(ratios))) < 1.3
+        predicted = float(reduction.spilled.sum())
+        if not padded:
+            assert (counted > 0) == (predicted > 0), mapping
+        if counted and predicted:
+            errors.append(abs(np.log(predicted / counted)))
+    assert len(errors) > 20
+    assert np.exp(np.mean(errors)) < bound
+
+
+def test_padding_makes_entries_of_zeros() -> None:
+    """A dense level stores positions without entries: their products are entries of the result."""
+    rng = np.random.default_rng(4)
+    errors = []
+    for _ in range(60):
+        workload = random_workload(rng, PRODUCT)
+        mapping = random_mapping(rng, workload, padded=True)
+        nest = nest_of(workload, mapping)
+        entries = sum(len(set(w.products)) for w in walk_lanes(workload, mapping, 0))
+        predicted = made(nest, reduction_of(nest, RDA)).sum()
+        if entries:
+            errors.append(abs(np.log(predicted / entries)))
+    assert np.exp(np.mean(errors)) < 1.15
 
 
 @pytest.mark.parametrize("level", ["L0", "L1"])

@@ -35,9 +35,10 @@ def test_sizes_equal_those_of_stored_tensors(shape: tuple[int, ...]) -> None:
         for layout in layouts(len(shape)):
             sizes = tile_sizes(Statistics(), Statistics().of(tensor), layout, MACHINE)
             stored = store_tensor(tensor, layout, MACHINE)
-            order = np.lexsort([sizes.coords[[m for m, _ in sizes.view].index(m)] for m in layout.tile_modes[::-1]] or [
-                np.zeros(sizes.values.size)
-            ])
+            order = np.lexsort(
+                [sizes.coords[[m for m, _ in sizes.view].index(m)] for m in layout.tile_modes[::-1]]
+                or [np.zeros(sizes.values.size)]
+            )
             assert sizes.values[order].tolist() == stored.tile_value_bytes.tolist()
             assert sizes.metadata[order].tolist() == stored.tile_metadata_bytes.tolist()
             assert sizes.largest == stored.largest_tile_bytes

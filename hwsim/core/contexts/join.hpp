@@ -49,7 +49,8 @@ struct JoinPorts {
     if (aligned && !(control.is_done() && values)) return;
     std::string text = "misaligned streams:";
     for (std::size_t i = 0; i < N; ++i)
-      text += " side " + std::to_string(i + 1) + " has crd " + crd[i].head().text() + ", ref " + ref[i].head().text() + ";";
+      text += " side " + std::to_string(i + 1) + " has crd " + crd[i].head().text() + ", ref " + ref[i].head().text() +
+              ";";
     text.back() = '.';
     u.fail(text);
   }

@@ -89,9 +89,11 @@ inline Task store(Unit& u, std::vector<KeyStream> keys, In val, StorePlan plan) 
       const Token c = keys[q].in.peek(u);
       if (ended ? !c.is_done() : !c.is_val()) u.misaligned({{keys[q].port, c}, {"val", v}});
       at[q] = c.bits;
-      if (!ended && q >= plan.tile_levels && std::uint64_t(c.bits) >= std::uint64_t(plan.inner[q - plan.tile_levels].dim))
+      if (ended || q < plan.tile_levels) continue;
+      const std::int64_t extent = plan.inner[q - plan.tile_levels].dim;
+      if (c.bits < 0 || c.bits >= extent)
         u.fail(std::string("port ") + keys[q].port + " has coordinate " + std::to_string(c.bits) + ", its extent is " +
-               std::to_string(plan.inner[q - plan.tile_levels].dim) + ".");
+               std::to_string(extent) + ".");
     }
     if (tile.open() && (ended || (v.is_val() && tile.leaves(at)))) {
       const auto [values, metadata] = tile.close();

@@ -1,0 +1,50 @@
+"""Entries of a statement's result: how many prefixes end up with a value.
+
+A product of stored values always gives an entry, zeros that a dense level stores included; so operands *padded* by
+dense inner levels make more entries than the oracle's pattern has, and so does a sum or dense map that runs over a
+full extent under a coordinate that some operand lacks.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from costmodel.factors import Floats
+from costmodel.nest import Nest, Operand
+from mapper.formats import DENSE
+
+
+def padded(nest: Nest) -> bool:
+    """Whether some operand of a product stores positions that hold no entry of it."""
+    return any(
+        o.stored and o.layout.kinds[-1:] == (DENSE,) and o.stats.density(o.full_view) < 1.0 for o in nest.operands
+    )
+
+
+def with_values(nest: Nest, reached: Floats, products: Floats) -> Floats:
+    """Prefixes of the innermost output loop that at least one of ``products`` meets, of those ``reached`` at which
+    every operand stores a value further down: each value of the sparser operand finds partners with equal chance."""
+    trailing = {i for i, _ in nest.loops[nest.value_depth :]}
+    reduced = [o for o in nest.operands if trailing & set(o.access.indices)]
+    if not reduced:
+        return np.minimum(reached, products)
+    below = min(_positions(nest, o, len(nest.loops)) / max(1.0, _positions(nest, o, nest.value_depth)) for o in reduced)
+    most = max(1.0, below)
+    share = np.divide(products, reached * most, out=np.zeros_like(reached), where=reached > 0)
+    return np.asarray(reached * -np.expm1(most * np.log1p(-np.minimum(share, 1 - 1e-12))))
+
+
+def reduced_entries(nest: Nest) -> Floats:
+    """Entries of the result per lane of a statement without accumulator."""
+    products = nest.joined(len(nest.loops))
+    if nest.statement.kind != "contract":
+        return products
+    entries = with_values(nest, nest.joined(nest.value_depth, valued=True), products)
+    total = float(entries.sum())
+    return entries if padded(nest) or not total else entries * (nest.target.nnz / total)
+
+
+def _positions(nest: Nest, operand: Operand, depth: int) -> float:
+    """Nodes of an operand within the first ``depth`` loops that have a stored value below."""
+    variables = {i: g for i, g in nest.variables(depth).items() if i in operand.access.indices}
+    return nest.counter.total([operand.leaf(nest.loops, depth, valued=True)], variables)
