@@ -30,13 +30,13 @@ def region_latency(
     """
     compute, drain, unit = _chain(works)
     late = sum(t.burst_bytes * works[n].drained for n, t in _drain_transfers(nests, moved))
-    total = sum(t.burst_bytes for t in moved)
+    total, bandwidth, lanes = sum(t.burst_bytes for t in moved), machine.bytes_per_cycle, nests[0].lanes
     ports = [(_port_cycles(t, machine), t.port) for t in moved]
-    bandwidth = machine.bytes_per_cycle
-    first = _norm([compute, (total - late) / bandwidth, *(p for p, _ in ports)])
-    together = first + max(drain, late / bandwidth)
-    apart = _norm([compute + drain, total / bandwidth, *(p for p, _ in ports)])
-    in_step = 1.0 if nests[0].lanes == 1 else 1.0 / min(w.pieces for w in works)
+    back = sum(t.burst_bytes for t in moved if (t.traffic.purpose, t.traffic.direction) == ("spill", "read"))
+    queued = drain + back / bandwidth * (1 - 1 / lanes)  # a lane's runs come back after those of the others
+    together = _norm([_waiting(compute, moved, machine), (total - late) / bandwidth]) + max(queued, late / bandwidth)
+    apart = _norm([_waiting(compute + drain, moved, machine), total / bandwidth])
+    in_step = 1.0 if lanes == 1 else 1.0 / min(w.pieces for w in works)
     fill = FILL_CYCLES_PER_LOOP * sum(len(n.loops) for n in nests) + (machine.dram_latency_cycles if moved else 0)
     limits = [(compute, unit), (drain, "drain"), (total / bandwidth, "memory bandwidth"), *ports]
     return fill + apart + in_step * max(0.0, together - apart), max(limits)[1]
@@ -65,13 +65,19 @@ def _norm(cycles: Sequence[float]) -> float:
     return float(sum(c**SHARPNESS for c in cycles) ** (1 / SHARPNESS))
 
 
+def _waiting(compute: float, moved: Sequence[Transfer], machine: Machine) -> float:
+    """Cycles of computing and of waiting for memory ports, which overlap but for what is computed on tiles kept from
+    before: nothing is loaded meanwhile."""
+    ports = ((t.kept * compute, _norm([(1.0 - t.kept) * compute, _port_cycles(t, machine)])) for t in moved)
+    return max((kept + rest for kept, rest in ports), default=compute)
+
+
 def _port_cycles(transfer: Transfer, machine: Machine) -> float:
-    """Cycles that the busiest lane's port waits: loads run ``prefetch_tiles`` deep, other requests one by one."""
-    requests = float(transfer.requests.max(initial=0.0))
-    if not requests:
+    """Cycles that a memory port waits in the lane where it waits longest."""
+    if not transfer.requests:
         return 0.0
-    bursts = transfer.burst_bytes / float(transfer.requests.sum()) / machine.dram_burst_bytes
+    bursts = transfer.burst_bytes / transfer.requests / machine.dram_burst_bytes
     each = math.ceil(bursts / (machine.dram_channels or 1)) * machine.dram_burst_bytes / machine.dram_bytes_per_cycle
     if transfer.traffic.direction == "read":
         each += machine.dram_latency_cycles
-    return requests * (each + HANDSHAKE_CYCLES) / (machine.prefetch_tiles if transfer.traffic.purpose == "load" else 1)
+    return float(transfer.turns.max(initial=0.0)) * (each + HANDSHAKE_CYCLES)

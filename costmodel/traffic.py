@@ -47,12 +47,18 @@ class TensorTraffic:
 
 @dataclass(frozen=True, slots=True)
 class Transfer:
-    """Traffic of one statement's port: ``requests`` per lane, ``burst_bytes`` moved when whole bursts count."""
+    """Traffic of one statement's port: ``requests`` in all lanes, ``burst_bytes`` moved when whole bursts count.
+
+    ``turns``: how often a lane waits for the memory, requests in flight together counted once; ``kept``: share of
+    the visits of tiles that need no request.
+    """
 
     traffic: TensorTraffic
-    requests: Floats
+    requests: float
     burst_bytes: float
+    turns: Floats
     port: str
+    kept: float = 0.0
 
 
 def predict_traffic(
@@ -118,11 +124,20 @@ def _load(nest: Nest, n: int, machine: Machine) -> Transfer:
     reached = nest.reached(n, depth) if depth else np.ones(nest.lanes)
     fetched = fetches(nest, n, depth, sizes, machine) if depth else np.full(sizes.values.size, float(nest.lanes))
     fetched = fetched * (sizes.tiles / max(1, sizes.values.size))
-    requests = reached * (fetched.sum() / max(1.0, reached.sum()))
     values, metadata = float(fetched @ sizes.values), float(fetched @ sizes.metadata)
     traffic = TensorTraffic(operand.access.tensor, "load", "read", values, metadata)
     bursts = np.ceil((sizes.values + sizes.metadata) / machine.dram_burst_bytes) * machine.dram_burst_bytes
-    return Transfer(traffic, requests, float(fetched @ bursts), f"load {operand.access.tensor} of S{nest.number}")
+    share = float(fetched.sum() / max(1.0, reached.sum()))
+    fibers = np.minimum(nest.joined(depth - 1), reached) if depth else reached
+    turns = _load_turns(reached * share, fibers * min(1.0, share), machine.prefetch_tiles)
+    port = f"load {operand.access.tensor} of S{nest.number}"
+    return Transfer(traffic, float(fetched.sum()), float(fetched @ bursts), turns, port, 1.0 - share)
+
+
+def _load_turns(requests: Floats, fibers: Floats, ahead: int) -> Floats:
+    """Times that a tile load waits: the next ``ahead`` tokens behind a used tile are in flight, but the stop at the
+    end of a fiber takes a place too, so each fiber of tiles costs its length over ``ahead``, rounded up."""
+    return np.maximum(fibers, (requests + fibers * (ahead - 1) / 2) / ahead)
 
 
 def _spills(nest: Nest, reduction: Reduction, machine: Machine) -> list[Transfer]:
@@ -134,7 +149,10 @@ def _spills(nest: Nest, reduction: Reduction, machine: Machine) -> list[Transfer
     values, metadata = total * machine.value_bytes, total * machine.coordinate_bytes * shape.keys
     port = f"spill {tensor} of S{nest.number}"
     return [
-        Transfer(TensorTraffic(tensor, "spill", way, values, metadata), per_lane / capacity, values + metadata, port)
+        Transfer(
+            TensorTraffic(tensor, "spill", way, values, metadata),
+            total / capacity, values + metadata, per_lane / capacity, port,
+        )  # fmt: skip
         for way in ("write", "read")
     ]
 
@@ -156,8 +174,8 @@ def _store(nest: Nest, layout: Layout, entries: float, machine: Machine) -> Tran
     traffic = TensorTraffic(target.tensor, "store", "write", sizes.total_values, sizes.total_metadata)
     mean = traffic.bytes / max(1.0, sizes.tiles)
     bursts = np.ceil(mean / machine.dram_burst_bytes) * machine.dram_burst_bytes * sizes.tiles
-    requests = np.full(nest.lanes, sizes.tiles / nest.lanes)
-    return Transfer(traffic, requests, float(bursts), f"store {target.tensor} of S{nest.number}")
+    turns = np.full(nest.lanes, sizes.tiles / nest.lanes)
+    return Transfer(traffic, sizes.tiles, float(bursts), turns, f"store {target.tensor} of S{nest.number}")
 
 
 def _in_parts(model: Model, name: str, mode: int, lanes: Lanes) -> TensorStatistics:
@@ -178,5 +196,5 @@ def _conversion(model: Model, step: Conversion, machine: Machine) -> list[Transf
     for way, layout in (("read", step.source), ("write", step.result)):
         sizes = tile_sizes(model.statistics, stats, layout, machine)
         traffic = TensorTraffic(step.tensor, "convert", way, sizes.total_values, sizes.total_metadata)
-        found.append(Transfer(traffic, np.ones(1), traffic.bytes, f"convert {step.tensor}"))
+        found.append(Transfer(traffic, 1.0, traffic.bytes, np.ones(1), f"convert {step.tensor}"))
     return found

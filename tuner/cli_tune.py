@@ -38,7 +38,7 @@ def tune(
     session = open_session(problem, restart=restart, fork=fork)
     reason = run_session(session, workers or problem.spec.search.workers, show=not (quiet or as_json))
     contents = session.store.load(session.study.name)
-    print_outcome(outcome(contents, problem.workload, reason), as_json)
+    print_outcome(outcome(contents, reason), as_json)
     storage = session.store.name
     session.store.close()
     if problem.spec.report:

@@ -3,35 +3,34 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from studies.frames import simulated, winners_frame
+from studies.frames import best, simulated, winners_frame
 from studies.records import StudyContents
 from studies.summary import winner_words
 from tuner.cli_output import print_json, print_table, records
-
-if TYPE_CHECKING:
-    from mapper.workload import Workload
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
     """``counts``: trials per state; ``winners``: default and best mappings with their measures and gains, rows of
-    ``winners_frame``; ``words``: the winner by the first objective."""
+    ``winners_frame``; ``words``: the winner by the first objective; multiplies and nnz: what its simulation counted."""
 
     study: str
     reason: str
     counts: dict[str, int]
     mappings_screened: int
     orders_simulated: int
-    effectual_multiplies: int
+    effectual_multiplies: int | None
     output_nnz: dict[str, int]
     winners: list[dict[str, Any]]
     words: str
 
 
-def outcome(contents: StudyContents, workload: Workload, reason: str) -> Outcome:
-    """The outcome of a finished study of ``workload``."""
+def outcome(contents: StudyContents, reason: str) -> Outcome:
+    """The outcome of a finished study."""
+    winner = best(contents, contents.objectives[0])
+    profile = (winner.profile if winner else None) or {"effectual_multiplies": None, "output_nnz": {}}
     states = [t.state for t in contents.trials]
     orders = {repr([loop["order"] for loop in (t.mapping or {})["loops"]]) for t in simulated(contents)}
     return Outcome(
@@ -40,8 +39,8 @@ def outcome(contents: StudyContents, workload: Workload, reason: str) -> Outcome
         counts={state: states.count(state) for state in sorted(set(states))},
         mappings_screened=len({t.mapping_key for t in contents.trials if t.estimate}),
         orders_simulated=len(orders),
-        effectual_multiplies=workload.effectual_multiplies,
-        output_nnz={t: workload.computed[t].nnz for t in workload.program.outputs},
+        effectual_multiplies=profile["effectual_multiplies"],
+        output_nnz=profile["output_nnz"],
         winners=records(winners_frame(contents)),
         words=winner_words(contents),
     )
@@ -58,8 +57,9 @@ def print_outcome(found: Outcome, as_json: bool) -> None:
     typer.echo(f"\n{found.study}: {found.reason}")
     typer.echo("trials: " + ", ".join(f"{n} {state}" for state, n in found.counts.items()))
     typer.echo(f"{found.mappings_screened} distinct legal mappings screened, {found.orders_simulated} orders simulated")
-    nnz = "".join(f", nnz({t}) = {n:,}" for t, n in found.output_nnz.items())
-    typer.echo(f"effectual multiplies = {found.effectual_multiplies:,}{nnz}\n")
+    if found.effectual_multiplies is not None:
+        nnz = "".join(f", nnz({t}) = {n:,}" for t, n in found.output_nnz.items())
+        typer.echo(f"effectual multiplies = {found.effectual_multiplies:,}{nnz}\n")
     gains = {"latency_cycles_gain": "speed-up", "traffic_bytes_gain": "traffic saved", "energy_pj_gain": "energy saved"}
     table = pd.DataFrame(found.winners).rename(columns=gains)
     for column in gains.values():
