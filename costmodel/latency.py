@@ -13,7 +13,7 @@ from mapper.machine import Machine
 FILL_CYCLES_PER_LOOP = 8
 """Contexts that the first token of a loop passes before the next loop sees it, about a cycle each."""
 
-SHARPNESS = 4.0
+SHARPNESS = 3.0
 """Exponent of the norm that combines compute, bandwidth and waiting for requests: they overlap, but not wholly."""
 
 HANDSHAKE_CYCLES = 2
@@ -31,13 +31,14 @@ def region_latency(
     compute, drain, unit = _chain(works)
     late = sum(t.burst_bytes * works[n].drained for n, t in _drain_transfers(nests, moved))
     total, bandwidth, lanes = sum(t.burst_bytes for t in moved), machine.bytes_per_cycle, nests[0].lanes
+    compute += machine.dram_latency_cycles if total else 0
     ports = [(_port_cycles(t, machine), t.port) for t in moved]
     back = sum(t.burst_bytes for t in moved if (t.traffic.purpose, t.traffic.direction) == ("spill", "read"))
     queued = drain + back / bandwidth * (1 - 1 / lanes)  # a lane's runs come back after those of the others
     together = _norm([_waiting(compute, moved, machine), (total - late) / bandwidth]) + max(queued, late / bandwidth)
     apart = _norm([_waiting(compute + drain, moved, machine), total / bandwidth])
     in_step = 1.0 if lanes == 1 else 1.0 / min(w.pieces for w in works)
-    fill = FILL_CYCLES_PER_LOOP * sum(len(n.loops) for n in nests) + (machine.dram_latency_cycles if moved else 0)
+    fill = FILL_CYCLES_PER_LOOP * sum(len(n.loops) for n in nests)
     limits = [(compute, unit), (drain, "drain"), (total / bandwidth, "memory bandwidth"), *ports]
     return fill + apart + in_step * max(0.0, together - apart), max(limits)[1]
 

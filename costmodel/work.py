@@ -87,6 +87,8 @@ class _Tally:
         self.comparisons = 0.0
 
     def run(self) -> Work:
+        roots = sum(o.stored for o in self.nest.operands) + len(self.nest.universal)
+        self._unit("root", f"root {self.label}", np.full(self.nest.lanes, 2.0), 2.0 * roots * self.nest.lanes)
         for q in range(1, self.depth + 1):
             self._level(q)
         self._compute()
@@ -99,8 +101,8 @@ class _Tally:
         return Work(tuple(self.units), *counts, entries, spilling, draining, drained, max(1.0, pieces))
 
     def stream(self, depth: int) -> Floats:
-        """Tokens of a joined stream, per lane."""
-        return self.prefixes[depth] + self.stops[depth]
+        """Tokens of a joined stream, per lane, its end included."""
+        return self.prefixes[depth] + self.stops[depth] + 1.0
 
     def _unit(self, kind: str, name: str, cycles: Floats, tokens: float) -> None:
         self.units.append(Unit(name, kind, cycles, tokens))
@@ -118,14 +120,16 @@ class _Tally:
         joined = len(scans) > 1
         for n, elements in enumerate(scans):
             who = present[n].access.tensor if n < len(present) else "all"
-            tokens = elements + self.stops[q]
+            tokens = elements + self.stops[q] + 1.0
             pushes = 2 if joined else coordinates + payload
             self._unit("scan", f"scan {who} {name}", tokens, pushes * float(tokens.sum()))
         if joined:
             turns = self._turns(scans, q)
             self.comparisons += float(turns.sum())
             kind = "intersect" if nest.statement.kind == "contract" else "union"
-            self._unit(kind, f"{kind} {name}", turns, (coordinates + payload + len(scans) - 1) * float(full.sum()))
+            spent = loop[0] in nest.universal and loop[0] not in later  # nobody reads the last reference to everything
+            pushes = coordinates + payload + len(scans) - 1 - spent
+            self._unit(kind, f"{kind} {name}", turns, pushes * float(full.sum()))
         if absent:
             self._unit("repeat", f"repeat {name}", full, (_copies(absent) + absent) * float(full.sum()))
         for operand in present:
@@ -148,7 +152,7 @@ class _Tally:
             return self.stream(q)
         elements = np.array(scans)
         steps = elements.sum(axis=0) - (len(scans) - 1) * self.prefixes[q]
-        turns: Floats = np.maximum(steps, elements.max(axis=0)) + self.stops[q]
+        turns: Floats = np.maximum(steps, elements.max(axis=0)) + self.stops[q] + 1.0
         return turns
 
     def _compute(self) -> None:

@@ -11,27 +11,25 @@ from __future__ import annotations
 import bisect
 import itertools
 import math
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import Protocol, TypeVar
 
 import numpy as np
 
-from mapper.errors import EmptySpace, IllegalMapping, InputError, nearest
-from mapper.formats import Format, default_formats
+from mapper.errors import EmptySpace, IllegalMapping
+from mapper.formats import default_formats
 from mapper.legality import stored_tensors, violations
 from mapper.machine import Machine
 from mapper.mapping import Loops, Mapping
-from mapper.program import Statement
 from mapper.regions import Violation, cut_violations, regions_of
+from mapper.space_limits import SpaceLimits, check_names
 from mapper.structure import Structure, order_text, region_orders
 from mapper.workload import Workload
 
 MOST_TILES = 1024
 """Tile extents that split an index into more tiles than this are not offered."""
 
-Scalar = int | float | None
 Choice = TypeVar("Choice", bound=str | int | float | None)
 
 
@@ -45,30 +43,12 @@ class Chooser(Protocol):
         """An integer in [low, high]."""
 
 
-@dataclass(frozen=True, slots=True)
-class SpaceLimits:
-    """What a specification pins, limits or forbids; what is absent is searched.
-
-    ``formats``: choices per tensor. ``orders``: choices per target tensor. ``tiles``: extents per index name
-    (0: not tiled). ``fuse``: per computed tensor. ``machine``: values per machine field.
-    """
-
-    formats: dict[str, tuple[Format, ...]] = field(default_factory=dict)
-    orders: dict[str, tuple[tuple[str, ...], ...]] = field(default_factory=dict)
-    tiles: dict[str, tuple[int, ...]] = field(default_factory=dict)
-    fuse: dict[str, bool] = field(default_factory=dict)
-    max_lanes: int = 8
-    parallel_indices: tuple[str, ...] | None = None
-    residency: tuple[str, ...] = ("none", "lru")
-    machine: dict[str, tuple[Scalar, ...]] = field(default_factory=dict)
-
-
 class MappingSpace:
     """All mappings of ``workload`` on ``machine`` within ``limits``."""
 
     def __init__(self, workload: Workload, machine: Machine, limits: SpaceLimits | None = None) -> None:
         self.workload, self.machine, self.limits = workload, machine, limits or SpaceLimits()
-        _check_names(workload, self.limits)
+        check_names(workload, self.limits)
 
     def machine_of(self, mapping: Mapping) -> Machine:
         """The machine with the mapping's values of machine knobs."""
@@ -147,35 +127,6 @@ class MappingSpace:
             else:
                 picks[knob] = _pick(chooser, knob, list(choices))
         return self._assemble(structure, picks)
-
-    def default(self) -> Mapping:
-        """The untuned mapping everybody would write: nothing fused, row-major loops (Gustavson for a matrix
-        product), row-dense compressed formats, one lane, no reuse between tiles, and the largest square power-of-two
-        tile whose dense footprint fits the buffer. Limits of the space do not apply to it."""
-        program = self.workload.program
-        loops = tuple(self._default_loops(n, s) for n, s in enumerate(program.statements))
-        cuts = (True,) * len(program.edges)
-        formats = {
-            t: default_formats(x.ndim, x.density)[0].kinds
-            for t in stored_tensors(self.workload, cuts)
-            for x in [self.workload.tensor(t)]
-        }
-        given = {name: getattr(self.machine, name) for name in self.limits.machine}
-        knobs = sorted(self.limits.machine.items())
-        machine = tuple((name, given[name] if given[name] in values else values[0]) for name, values in knobs)
-        return Mapping(cuts, loops, tuple(sorted(formats.items())), "none", machine)
-
-    def _default_loops(self, number: int, statement: Statement) -> Loops:
-        machine, extents = self.machine, self.workload.extents[number]
-        modes = max(1, *(len(a.indices) for a in (statement.target, *statement.operands)))
-        if machine.buffer_bytes is None:
-            return Loops(row_major_order(statement))
-        tile = 1
-        while (2 * tile) ** modes * machine.value_bytes <= machine.buffer_bytes:
-            tile *= 2
-        return Loops(
-            row_major_order(statement), tuple((i, tile) for i in sorted(statement.indices) if tile < extents[i])
-        )
 
     def _cut_choices(self) -> Iterator[tuple[bool, ...]]:
         fuse = self.limits.fuse
@@ -304,47 +255,9 @@ class MappingSpace:
         return Mapping(structure.cuts, tuple(loops), formats, picks["residency"], machine)
 
 
-def row_major_order(statement: Statement) -> tuple[str, ...]:
-    """An order that walks every operand row by row where one exists, else the order of appearance."""
-    after: dict[str, set[str]] = {i: set() for i in statement.indices}
-    for access in statement.operands:
-        for outer, inner in itertools.pairwise(access.indices):
-            after[inner].add(outer)
-    order: list[str] = []
-    while len(order) < len(after):
-        free = [i for i in statement.indices if i not in order and after[i] <= set(order)]
-        if not free:
-            return statement.indices
-        order.append(free[0])
-    return tuple(order)
-
-
 def _pick(chooser: Chooser, name: str, choices: Sequence[Choice]) -> Choice:
     return choices[0] if len(choices) == 1 else chooser.categorical(name, choices)
 
 
 def _pick_integer(chooser: Chooser, name: str, choices: Sequence[int]) -> int:
     return 0 if len(choices) == 1 else chooser.integer(name, 0, len(choices) - 1)
-
-
-def _check_names(workload: Workload, limits: SpaceLimits) -> None:
-    program = workload.program
-    targets = {s.target.tensor: s for s in program.statements}
-    tensors = {*program.inputs, *targets}
-    indices = {i for s in program.statements for i in s.indices}
-    known: list[tuple[str, Iterable[str], Iterable[str]]] = [
-        ("format", limits.formats, tensors),
-        ("order", limits.orders, targets),
-        ("tile", limits.tiles, indices),
-        ("fuse", limits.fuse, {e.tensor for e in program.edges}),
-        ("parallel index", limits.parallel_indices or (), indices),
-    ]
-    for what, names, valid in known:
-        for name in names:
-            if name not in valid:
-                raise InputError(f"{what} given for unknown name {name!r}.{nearest(name, valid)}")
-    for tensor, orders in limits.orders.items():
-        for order in orders:
-            if sorted(order) != sorted(targets[tensor].indices):
-                want = ", ".join(targets[tensor].indices)
-                raise InputError(f"order of {tensor} must be a permutation of {want}, got {', '.join(order)}")

@@ -16,7 +16,7 @@ from mapper.errors import InputError, NotationError, nearest
 from mapper.machine import Machine
 from mapper.notation import locate, parse_program
 from mapper.program import Program
-from mapper.space import SpaceLimits
+from mapper.space_limits import SpaceLimits
 from mapper.synthetic import KINDS
 from studies.document import Document, Place, read_document
 from studies.schema import SpecModel, TensorModel, read_schema

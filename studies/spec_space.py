@@ -9,7 +9,7 @@ from mapper.errors import InputError
 from mapper.formats import Format, parse_format
 from mapper.machine import Machine, load_machine, numeric_fields
 from mapper.program import Program
-from mapper.space import Scalar, SpaceLimits
+from mapper.space_limits import Scalar, SpaceLimits
 from studies.document import Document
 from studies.schema import MappingModel, SpecModel
 

@@ -14,6 +14,7 @@ import numpy as np
 from costmodel import MODEL_VERSION
 from hwsim import SIMULATOR_VERSION, Limits
 from mapper.canonical import plain
+from mapper.default_mapping import default_mapping
 from mapper.errors import EmptySpace, StudyError
 from mapper.mapping import Mapping
 from studies.records import BASELINE, StudyHandle, TrialRecord, VerdictRecord
@@ -174,7 +175,7 @@ class _Loop:
             raise StudyError(text) from error
 
     def _baseline(self) -> TrialRecord:
-        mapping = self._problem.space.default()
+        mapping = default_mapping(self._problem.space)
         screening = self._executor.submit(screen_task, mapping).result()
         draft = TrialRecord(
             BASELINE, BASELINE, "screened", {}, {}, plain(mapping), mapping.key, screening.estimate,

@@ -11,12 +11,14 @@ import pytest
 from scipy.stats import chisquare
 
 from mapper.canonical import plain
+from mapper.default_mapping import default_mapping
 from mapper.errors import EmptySpace, IllegalMapping, InputError
 from mapper.formats import parse_format
 from mapper.machine import load_machine
 from mapper.mapping import Mapping
 from mapper.notation import parse_program
-from mapper.space import MappingSpace, SpaceLimits
+from mapper.space import MappingSpace
+from mapper.space_limits import SpaceLimits
 from mapper.synthetic import generate
 from mapper.workload import Workload
 
@@ -139,7 +141,7 @@ def test_unknown_names_are_refused_with_the_nearest() -> None:
 
 
 def test_the_default_is_gustavson_on_the_largest_square_tile() -> None:
-    default = MappingSpace(product(300, 300, 300), RDA).default()
+    default = default_mapping(MappingSpace(product(300, 300, 300), RDA))
     # 128 x 128 values of 4 bytes fill the 64 KiB buffer exactly.
     assert default.loops[0].order == ("i", "k", "j")
     assert default.loops[0].tiles == (("i", 128), ("j", 128), ("k", 128))

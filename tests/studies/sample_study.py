@@ -9,10 +9,12 @@ from typing import Any
 import numpy as np
 
 from mapper.canonical import plain
+from mapper.default_mapping import default_mapping
 from mapper.machine import load_machine
 from mapper.mapping import Mapping
 from mapper.notation import parse_program
-from mapper.space import MappingSpace, SpaceLimits
+from mapper.space import MappingSpace
+from mapper.space_limits import SpaceLimits
 from mapper.synthetic import uniform
 from mapper.workload import Workload
 from studies.frames import Versions
@@ -32,7 +34,8 @@ def mappings(count: int) -> tuple[Mapping, ...]:
     limits = SpaceLimits(machine={"fifo_depth": (16, 64)})
     space = MappingSpace(Workload(parse_program(PROGRAM), tensors), load_machine("rda"), limits)
     rng = np.random.default_rng(0)
-    found = {space.default().key: space.default()}
+    default = default_mapping(space)
+    found = {default.key: default}
     while len(found) < count:
         mapping = space.sample(rng)
         found[mapping.key] = mapping
