@@ -7,6 +7,7 @@ known result at their coordinates.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,8 +15,9 @@ import numpy as np
 from costmodel.counting import LANE
 from costmodel.factors import Column, Factor, Floats, Ints, bin_sum, radices
 from costmodel.nest import Nest
-from costmodel.results import padded, reduced_entries, with_values
-from costmodel.spills import Returning, distinct_keys, spilled_entries
+from costmodel.replay import replayed_spills
+from costmodel.results import padded, reduced_entries
+from costmodel.spills import Returning, UniformKeys, distinct_keys, spilled_entries
 from costmodel.statistics import TensorStatistics
 from mapper.machine import Machine
 
@@ -43,14 +45,11 @@ class Accumulator:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Scopes:
-    """Per scope (or kind of scope, of which there are ``number``): its ``lane``, the ``entries`` it drains, the
-    ``values`` it takes in, and the returning loops inside it (where none overflows only the entries are known)."""
+    """Per scope (or kind of scope, of which there are ``number``): its ``lane`` and the ``entries`` it drains."""
 
     lane: Ints
     number: Floats
     entries: Floats
-    values: Floats
-    returning: tuple[Returning, ...]
 
     def per_lane(self, amount: Floats, lanes: int) -> Floats:
         """Sum over scopes of an amount per scope."""
@@ -83,9 +82,21 @@ def reduction_of(nest: Nest, machine: Machine) -> Reduction | None:
     if shape is None:
         return None
     capacity = shape.capacity(machine)
-    scopes = _scopes(nest, shape, capacity) if nest.model.level == "L2" else _mean_scopes(nest, shape)
-    spilled = spilled_entries(scopes.entries, scopes.values, scopes.returning, capacity)
-    return Reduction(shape, scopes, spilled)
+    if nest.model.level != "L2" or padded(nest):
+        return _mean_reduction(nest, shape, capacity)
+    points = _scopes(nest, shape)
+    entries = points.weights
+    scopes = Scopes(points.coords[-1], np.ones(entries.size), entries)
+    if not capacity or entries.max(initial=0.0) <= capacity:
+        return Reduction(shape, scopes, np.zeros(entries.size))
+    key = ("spills", nest.key, shape.scope, capacity)
+    return Reduction(
+        shape, scopes, nest.model.statistics.remember(key, lambda: _replayed(nest, shape, points, capacity))
+    )
+
+
+def _replayed(nest: Nest, shape: Accumulator, scopes: Factor, capacity: int) -> Floats:
+    return replayed_spills(nest, shape.scope, scopes, _products(nest, shape, scopes), capacity)
 
 
 def made(nest: Nest, reduction: Reduction | None) -> Floats:
@@ -95,61 +106,59 @@ def made(nest: Nest, reduction: Reduction | None) -> Floats:
     return reduction.scopes.per_lane(reduction.scopes.entries, nest.lanes)
 
 
-def _mean_scopes(nest: Nest, shape: Accumulator) -> Scopes:
-    opened = np.maximum(nest.joined(shape.scope - 1), 1e-9)
-    inside = {depth: nest.joined(depth) / opened for depth in _depths(nest, shape)}
-    reached = nest.joined(shape.depth, valued=True) / opened
-    entries = np.full(nest.lanes, nest.target.nnz / nest.lanes) / opened
-    return _filled_scopes(nest, shape, np.arange(nest.lanes), opened, entries, reached, inside)
-
-
-def _scopes(nest: Nest, shape: Accumulator, capacity: int) -> Scopes:
+def _scopes(nest: Nest, shape: Accumulator) -> Factor:
+    """Entries of the known result per scope: a point of the loops above and a lane."""
     target, stats = nest.statement.target, nest.target
     assert isinstance(stats, TensorStatistics)
-    outer = tuple(sorted(nest.variables(shape.scope - 1).items()))
+    outer = _outer(nest, shape)
     modes = {i: m for m, i in enumerate(target.indices)}
     view = tuple(sorted((modes[i], g) for i, g in _with_parallel_index(nest, outer, shape.depth)))
     full = tuple((m, 1) for m in range(len(modes)))
     made = Factor(tuple((target.indices[m], g) for m, g in view), *stats.marginal(full, view))
-    scopes = _with_lane(nest, made).reduced((*outer, LANE), nest.counter.extents)
-    lane, one = scopes.coords[-1], np.ones(scopes.weights.size)
-    if not padded(nest) and (not capacity or scopes.weights.max(initial=0.0) <= capacity):
-        return Scopes(lane, one, scopes.weights, scopes.weights, ())  # nothing overflows: no need to know more
-    inside = {depth: _looked_up(nest, outer, scopes, depth) for depth in _depths(nest, shape)}
-    reached = _looked_up(nest, outer, scopes, shape.depth, valued=True)
-    return _filled_scopes(nest, shape, lane, one, scopes.weights, reached, inside)
+    return _with_lane(nest, made).reduced((*outer, LANE), nest.counter.extents)
 
 
-def _filled_scopes(
-    nest: Nest, shape: Accumulator, lane: Ints, number: Floats, entries: Floats, reached: Floats,
-    inside: dict[int, Floats],
-) -> Scopes:  # fmt: skip
-    """Scopes with their values; operands padded with zeros make entries beyond the known ones."""
-    values = with_values(nest, reached, inside[len(nest.loops)])
-    returning = _returning(nest, shape, inside)
-    if padded(nest):
-        burst = values / np.maximum(returning[-1].steps, 1.0)
-        cells = np.full(values.size, returning[0].around_cells)
-        entries = np.maximum(entries, np.minimum(cells, distinct_keys(values, np.maximum(burst, 1e-9), cells)))
-    elif nest.model.level == "L2":
-        values = np.maximum(values, entries)
-    else:
-        entries = np.minimum(values, entries)
-    return Scopes(lane, number, entries, values, returning)
+def _outer(nest: Nest, shape: Accumulator) -> tuple[Column, ...]:
+    return tuple(sorted(nest.variables(shape.scope - 1).items()))
 
 
-def _depths(nest: Nest, shape: Accumulator) -> tuple[int, ...]:
-    """Depths whose prefixes are counted per scope: around and at returning loops, values, products."""
-    around = (q - 1 for q in shape.returns[1:])
-    return tuple(dict.fromkeys((*around, *shape.returns, shape.depth, len(nest.loops))))
-
-
-def _returning(nest: Nest, shape: Accumulator, inside: dict[int, Floats]) -> tuple[Returning, ...]:
-    one = np.ones(inside[shape.depth].size)
-    cells = {q: _cells_below(nest, q, shape.depth) for r in shape.returns for q in (r - 1, r)}
-    return tuple(
-        Returning(one if q == shape.scope else inside[q - 1], cells[q - 1], inside[q], cells[q]) for q in shape.returns
+def _products(nest: Nest, shape: Accumulator, scopes: Factor) -> Floats:
+    """Products per scope."""
+    depth, outer = len(nest.loops), _outer(nest, shape)
+    split = nest.split is not None and depth >= nest.lane_depth
+    leaves = [o.leaf(nest.loops, depth) for o in nest.operands]
+    found = nest.counter.by(leaves, nest.variables(depth), outer, split)
+    return (found if split else _with_lane(nest, found)).at(
+        scopes.coords, radices((*outer, LANE), nest.counter.extents)
     )
+
+
+def _mean_reduction(nest: Nest, shape: Accumulator, capacity: int) -> Reduction:
+    """One mean scope per lane. Operands padded with zeros make entries beyond the known ones."""
+    opened = np.maximum(nest.joined(shape.scope - 1), 1e-9)
+    products = nest.joined(len(nest.loops)) / opened
+    values = np.minimum(nest.joined(shape.depth, valued=True) / opened, products)
+    entries = np.minimum(np.full(nest.lanes, nest.target.nnz / nest.lanes) / opened, products)
+    if padded(nest):
+        entries = np.maximum(entries, distinct_keys(values, _cells(nest, shape)))
+    loops = tuple(_returning(nest, shape, q, opened) for q in shape.returns)
+    cells, total = (
+        float(math.prod(nest.extents[i] for i in nest.statement.target.indices)),
+        float((products * opened).sum()),
+    )
+    spilled = spilled_entries(entries, products, loops, UniformKeys(total, cells), capacity)
+    return Reduction(shape, Scopes(np.arange(nest.lanes), opened, entries), spilled)
+
+
+def _returning(nest: Nest, shape: Accumulator, depth: int, opened: Floats) -> Returning:
+    around = np.ones(nest.lanes)
+    if depth != shape.scope:
+        around = nest.joined(depth - 1) / opened
+    blocks = [
+        math.prod(-(-nest.extents[i] // fixed.get(i, max(1, nest.extents[i]))) for i in nest.statement.reduced)
+        for fixed in (nest.variables(depth - 1), nest.variables(depth))
+    ]
+    return Returning(around, blocks[0], nest.joined(depth) / opened, blocks[1])
 
 
 def _with_parallel_index(nest: Nest, outer: tuple[Column, ...], depth: int) -> tuple[Column, ...]:
@@ -167,23 +176,10 @@ def _with_lane(nest: Nest, factor: Factor) -> Factor:
     return Factor((*factor.columns, LANE), (*factor.coords, np.zeros(factor.weights.size, np.int64)), factor.weights)
 
 
-def _looked_up(
-    nest: Nest, outer: tuple[Column, ...], scopes: Factor, depth: int, valued: bool = False
-) -> Floats:  # fmt: skip
-    """Prefixes at ``depth`` inside each scope (a point of ``outer`` and a lane)."""
-    split = nest.split is not None and depth >= nest.lane_depth
-    leaves = [o.leaf(nest.loops, depth, valued) for o in nest.operands]
-    found = nest.counter.by(leaves, nest.variables(depth), outer, split)
-    sizes = radices((*outer, LANE), nest.counter.extents)
-    if split:
-        return found.at(scopes.coords, sizes)
-    return _with_lane(nest, found).at([*scopes.coords[:-1], np.zeros_like(scopes.coords[-1])], sizes)
-
-
-def _cells_below(nest: Nest, depth: int, last: int) -> float:
-    """Output positions of a lane within one iteration of the loop at ``depth``."""
+def _cells(nest: Nest, shape: Accumulator) -> float:
+    """Output positions of a lane within one scope."""
     tiled, size = dict(nest.plan.tiles), 1.0
-    for q, (index, part) in enumerate(nest.loops[depth:last], depth + 1):
+    for q, (index, part) in enumerate(nest.loops[shape.scope - 1 : shape.depth], shape.scope):
         if index in nest.statement.target.indices:
             extent = nest.extents[index]
             tiles = -(-extent // tiled[index]) if index in tiled else 1

@@ -7,6 +7,7 @@ runs over the full extent of an index that an operand lacks.
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -102,6 +103,12 @@ class Nest:
         loops = tuple(loop for loop in self.loops if loop[0] in access.indices)
         stats = self.model.stats(access.tensor, self.model.workload.shape(access, self.number))
         return Operand(access, layout_of(access, self.plan, kinds), loops, stats, stored)
+
+    @property
+    def key(self) -> tuple[Hashable, ...]:
+        """What prefixes, scopes and visits depend on: statement, data, loops, lanes, formats, kinds of operands."""
+        kinds = tuple((o.stats.key, o.layout, o.stored) for o in self.operands)
+        return str(self.statement), tuple(sorted(self.extents.items())), self.plan, self.split, kinds
 
     @property
     def lanes(self) -> int:

@@ -22,8 +22,8 @@ from mapper.machine import Machine
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Panels:
-    """For one foreign loop with ``iterations``: the panel that each tile belongs to, and for how many equal tiles of
-    it each stands (1, or many where one mean tile stands for all)."""
+    """For one foreign loop with ``iterations``: the panel that each tile belongs to, and how many tiles of a panel each
+    stands for (1, or as many as make a mean panel of all tiles below level L2)."""
 
     number: Ints
     share: float
@@ -92,8 +92,9 @@ def _panels(nest: Nest, n: int, position: int, sizes: TileSizes) -> _Panels:
     lane = _lane_position(nest, n, sizes)
     split = lane is not None and lane not in fixed
     if nest.model.level != "L2":
-        panels = float(np.prod(cells)) * (nest.lanes if split else 1)
-        return _Panels(np.zeros(sizes.values.size, np.int64), max(1.0, sizes.tiles / panels), iterations)
+        panels = min(sizes.tiles, float(np.prod(cells)) * (nest.lanes if split else 1))
+        listed = sizes.values.size
+        return _Panels(np.zeros(listed, np.int64), sizes.tiles / listed / max(1.0, panels), iterations)
     at = [sizes.coords[k] for k in fixed]
     if split and lane is not None and parallel is not None:
         at.append(parallel.of(sizes.coords[lane]))

@@ -1,7 +1,7 @@
-"""Partial runs of an accumulator that overflows: how many entries go to memory and come back.
+"""Partial runs of an accumulator that overflows, where only mean counts are known (levels L0 and L1, padded operands).
 
 A key that returns while the current run holds it is summed on chip; one that returns later is written again. So what
-counts is how many distinct keys come between two returns.
+counts is how many distinct keys come between two returns; keys are taken as uniform choices.
 """
 
 from __future__ import annotations
@@ -18,75 +18,71 @@ from costmodel.factors import Floats
 class Returning:
     """A reduced loop inside a scope, under whose iterations keys come again.
 
-    ``around``: prefixes of the loops above it, per scope, each with ``around_cells`` output positions below;
-    ``steps``: its iterations, per scope, each with ``step_cells`` positions below.
+    ``around``: prefixes of the loops above it, per scope, which cut the reduced indices into ``around_blocks``
+    blocks; ``steps``: its own iterations, per scope, which cut them into ``step_blocks``.
     """
 
     around: Floats
-    around_cells: float
+    around_blocks: int
     steps: Floats
-    step_cells: float
+    step_blocks: int
 
 
-def spilled_entries(entries: Floats, values: Floats, loops: Sequence[Returning], capacity: int) -> Floats:
+@dataclass(frozen=True, slots=True)
+class UniformKeys:
+    """``products`` that choose among ``cells`` output positions with equal chance."""
+
+    products: float
+    cells: float
+
+    def pairs(self, blocks: Floats) -> Floats:
+        """Distinct (key, block) pairs when the products come in equal blocks, as a multiple of distinct keys."""
+        each = distinct_keys(self.products / np.maximum(blocks, 1.0), self.cells)
+        return np.asarray(
+            np.maximum(blocks, 1.0) * each / max(1e-9, float(distinct_keys(np.array(self.products), self.cells)))
+        )
+
+
+def distinct_keys(keys: Floats, cells: float) -> Floats:
+    """Cells hit by uniformly chosen keys."""
+    return np.asarray(-cells * np.expm1(-keys / max(cells, 1e-9)))
+
+
+def spilled_entries(
+    entries: Floats, products: Floats, loops: Sequence[Returning], uniform: UniformKeys, capacity: int
+) -> Floats:
     """Entries written in full runs, per scope; none for an unbounded accumulator (``capacity`` 0).
 
-    ``entries``: distinct keys of a scope (a known figure); ``values``: what it takes in; ``loops``: outer to inner,
-    the first being the scope's own. The outermost loop decides one step of which fits: its steps are merged as far
-    as a run reaches, new keys appearing as under a uniform choice among C positions, C such that all steps together
-    leave the keys that the loop has in all; if those fit too, it merges wholly. Loops further out merge nothing.
-    One step of the innermost loop brings distinct keys.
+    ``entries``: distinct keys of a scope, ``products``: what makes them; ``loops``: outer to inner, the first being
+    the scope's own. A loop whose keys under one prefix fit merges them all; one whose single step fits merges as many
+    steps as a run reaches; loops further out merge nothing. A run is written whenever ``capacity`` new keys have
+    come, but for the last, which drains.
     """
-    spilled = np.zeros(entries.size)
-    full = np.flatnonzero(entries > capacity)
-    if not capacity or not full.size:
-        return spilled
-    known, taken = entries[full], np.maximum(values[full], entries[full])
-    burst = np.minimum(taken / np.maximum(loops[-1].steps[full], 1.0), known)
-    fill = np.minimum(1.0, _positions(taken, burst, known) / loops[0].around_cells)
-    arrivals, length = taken, np.full(full.size, float(capacity))
-    open_ = np.ones(full.size, bool)
+    if not capacity:
+        return np.zeros(entries.size)
+    known, most = np.maximum(entries, 1e-9), np.maximum(products, entries)
+    runs = most / capacity
+    undecided = np.ones(entries.size, bool)
     for loop in loops:
-        around, steps = np.maximum(loop.around[full], 1.0), np.maximum(loop.steps[full], 1.0)
-        whole = (
-            known
-            if loop is loops[0]
-            else np.minimum(distinct_keys(taken / around, burst, loop.around_cells * fill), known)
+        around, steps = np.maximum(loop.around, 1.0), np.maximum(loop.steps, 1.0)
+        whole, each = (
+            np.minimum(known * uniform.pairs(np.array(float(blocks))), most)
+            for blocks in (loop.around_blocks, loop.step_blocks)
         )
-        each = (
-            burst
-            if loop is loops[-1]
-            else np.minimum(distinct_keys(taken / steps, burst, loop.step_cells * fill), whole)
-        )
-        merges, fits = open_ & (whole <= capacity), open_ & (each <= capacity) & (whole > capacity)
-        arrivals = np.where(merges, whole * around, np.where(fits, each * steps, arrivals))
-        reach = _run_length(np.maximum(each * steps / around, whole), each, whole, capacity)
-        length = np.where(fits, reach, length)
-        open_ &= ~(merges | fits)
-    arrivals = np.maximum(arrivals, known)
-    runs = np.minimum(arrivals // length, (arrivals - 1) // capacity)
-    spilled[full] = capacity * np.maximum(1.0, runs)
-    return spilled
+        merges = undecided & (whole <= capacity * around)
+        fits = undecided & ~merges & (each <= capacity * steps)
+        windows = _windows(loop, known, most, uniform, capacity)
+        runs = np.where(merges, whole / capacity, np.where(fits, windows, runs))
+        undecided &= ~(merges | fits)
+    full = np.ceil(runs * (1 - 1e-9)) - 1
+    return np.where(entries > capacity, capacity * np.maximum(1.0, full), 0.0)
 
 
-def distinct_keys(keys: Floats, burst: Floats, cells: Floats) -> Floats:
-    """Cells hit by ``keys`` that come in bursts of distinct ones, each burst a uniform choice."""
-    cells = np.maximum(cells, burst)
-    return -cells * np.expm1(keys / burst * np.log1p(-np.minimum(burst / cells, 1 - 1e-12)))
-
-
-def _run_length(keys: Floats, burst: Floats, hit: Floats, capacity: int) -> Floats:
-    """Keys until ``capacity`` cells are hit, where all ``keys`` hit ``hit``."""
-    cells = np.maximum(_positions(keys, burst, hit), capacity * (1 + 1e-9))
-    share = np.minimum(burst / cells, 1 - 1e-12)
-    return np.maximum(float(capacity), burst * np.log1p(-capacity / cells) / np.log1p(-share))
-
-
-def _positions(keys: Floats, burst: Floats, hit: Floats) -> Floats:
-    """C such that ``keys`` hit ``hit`` of C cells (bisection on 1 / C, in which hits fall)."""
-    low, high = np.full(keys.size, 1e-18), 1.0 / np.maximum(hit, burst)
-    for _ in range(50):
+def _windows(loop: Returning, known: Floats, most: Floats, uniform: UniformKeys, capacity: int) -> Floats:
+    """Runs of consecutive steps that hold ``capacity`` keys each (bisection on the number of steps in one)."""
+    low, high = np.ones(known.size), np.maximum(1.0, loop.steps / np.maximum(loop.around, 1.0))
+    for _ in range(30):
         middle = 0.5 * (low + high)
-        more = distinct_keys(keys, burst, 1.0 / middle) > hit
-        low, high = np.where(more, middle, low), np.where(more, high, middle)
-    return 1.0 / (0.5 * (low + high))
+        keys = np.minimum(known * uniform.pairs(loop.step_blocks / middle), most) * middle / np.maximum(loop.steps, 1.0)
+        low, high = np.where(keys <= capacity, middle, low), np.where(keys <= capacity, high, middle)
+    return np.asarray(np.maximum(loop.steps, 1.0) / low)

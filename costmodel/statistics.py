@@ -12,7 +12,7 @@ import math
 import os
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -80,6 +80,15 @@ class TensorStatistics:
         self.tensor, self.key, self.shape, self.nnz = tensor, key, tensor.shape, tensor.nnz
         self._store = store
         self._views: dict[View, int] = {}
+
+    @cached_property
+    def effectual(self) -> TensorStatistics:
+        """Statistics of the entries that are not zero."""
+        alive = self.tensor.values != 0
+        if alive.all():
+            return self
+        kept = SparseTensor(self.shape, self.tensor.coords[:, alive], self.tensor.values[alive])
+        return self._store.named(f"{self.key} without zeros", lambda: kept)
 
     def cells(self, view: View) -> int:
         """Positions that a view has."""

@@ -28,11 +28,12 @@ class TileSizes:
     values: Floats
     metadata: Floats
     tiles: float
+    descriptor: int
 
     @property
     def largest(self) -> float:
-        """Bytes of the largest tile, metadata included."""
-        return float((self.values + self.metadata).max(initial=0.0))
+        """Bytes that the largest tile takes in its buffer; its descriptor stays in the directory of tiles."""
+        return float((self.values + self.metadata).max(initial=self.descriptor) - self.descriptor)
 
     @property
     def total_values(self) -> float:
@@ -80,7 +81,7 @@ def _tile_sizes(stats: AnyStatistics, layout: Layout, widths: tuple[int, int, in
         else:
             parents, nodes = nodes, _nodes_per_tile(stats, level_view(layout, len(view), inner), view, tiles)
             metadata = metadata + (parents + 1) * pointer + nodes * coordinate
-    return TileSizes(view, coords, nodes * value, metadata, tiles)
+    return TileSizes(view, coords, nodes * value, metadata, tiles, descriptor)
 
 
 def _extents(extent: int, mode: int, view: View, coords: tuple[Ints, ...]) -> Floats | float:

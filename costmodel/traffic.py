@@ -124,14 +124,15 @@ def _load(nest: Nest, n: int, machine: Machine) -> Transfer:
     reached = nest.reached(n, depth) if depth else np.ones(nest.lanes)
     fetched = fetches(nest, n, depth, sizes, machine) if depth else np.full(sizes.values.size, float(nest.lanes))
     fetched = fetched * (sizes.tiles / max(1, sizes.values.size))
-    values, metadata = float(fetched @ sizes.values), float(fetched @ sizes.metadata)
+    values, metadata = float((fetched * sizes.values).sum()), float((fetched * sizes.metadata).sum())
     traffic = TensorTraffic(operand.access.tensor, "load", "read", values, metadata)
     bursts = np.ceil((sizes.values + sizes.metadata) / machine.dram_burst_bytes) * machine.dram_burst_bytes
+    moved = float((fetched * bursts).sum())
     share = float(fetched.sum() / max(1.0, reached.sum()))
     fibers = np.minimum(nest.joined(depth - 1), reached) if depth else reached
     turns = _load_turns(reached * share, fibers * min(1.0, share), machine.prefetch_tiles)
     port = f"load {operand.access.tensor} of S{nest.number}"
-    return Transfer(traffic, float(fetched.sum()), float(fetched @ bursts), turns, port, 1.0 - share)
+    return Transfer(traffic, float(fetched.sum()), moved, turns, port, 1.0 - share)
 
 
 def _load_turns(requests: Floats, fibers: Floats, ahead: int) -> Floats:
@@ -148,13 +149,11 @@ def _spills(nest: Nest, reduction: Reduction, machine: Machine) -> list[Transfer
         return []
     values, metadata = total * machine.value_bytes, total * machine.coordinate_bytes * shape.keys
     port = f"spill {tensor} of S{nest.number}"
-    return [
-        Transfer(
-            TensorTraffic(tensor, "spill", way, values, metadata),
-            total / capacity, values + metadata, per_lane / capacity, port,
-        )  # fmt: skip
-        for way in ("write", "read")
-    ]
+    found = []
+    for way in ("write", "read"):
+        traffic = TensorTraffic(tensor, "spill", way, values, metadata)
+        found.append(Transfer(traffic, total / capacity, values + metadata, per_lane / capacity, port))
+    return found
 
 
 def _store(nest: Nest, layout: Layout, entries: float, machine: Machine) -> Transfer:

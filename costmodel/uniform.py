@@ -24,6 +24,11 @@ class UniformStatistics:
         """Identity for memoisation."""
         return f"uniform {self.shape} {self.nnz!r}"
 
+    @property
+    def effectual(self) -> UniformStatistics:
+        """Entries that are not zero: all of them."""
+        return self
+
     def cells(self, view: View) -> int:
         """Positions that a view has."""
         return math.prod(-(-self.shape[m] // g) for m, g in view)

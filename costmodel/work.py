@@ -23,6 +23,9 @@ from mapper.schedule import Region
 SLACK_CHANNELS = 2
 """FIFOs in a row that fill while an accumulator drains."""
 
+ROUND_TRIP_HOPS = 6
+"""Channels from the fork of a coordinate stream through repeat and array to where two operands meet."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Unit:
@@ -131,11 +134,20 @@ class _Tally:
             pushes = coordinates + payload + len(scans) - 1 - spent
             self._unit(kind, f"{kind} {name}", turns, pushes * float(full.sum()))
         if absent:
-            self._unit("repeat", f"repeat {name}", full, (_copies(absent) + absent) * float(full.sum()))
+            self._unit(
+                "repeat", f"repeat {name}", full * self._round_trips(), (_copies(absent) + absent) * float(full.sum())
+            )
         for operand in present:
             tiles = [x for x in operand.loops if x[1] == "tile"]
             if operand.stored and tiles and loop == tiles[-1] and self.machine.dram_channels is not None:
                 self._unit("tile_load", f"load {operand.access.tensor} {self.label}", full, float(full.sum()))
+
+    def _round_trips(self) -> float:
+        """Cycles per token where a stream is repeated over another and meets it again: a FIFO between must hold what
+        is on the longer way, a hop or two for every further operand, and a credit must come back."""
+        machine, hops = self.machine, ROUND_TRIP_HOPS + 2 * max(0, len(self.nest.operands) - 2)
+        trip = hops * machine.channel_latency_cycles + machine.response_latency_cycles
+        return 1.0 if machine.fifo_depth is None else max(1.0, trip / machine.fifo_depth)
 
     def _crd_readers(self, q: int) -> int:
         """Units that read the coordinates of the loop at depth ``q``."""
@@ -205,7 +217,7 @@ class _Tally:
         operators, reached = len(nest.operands) - 1, float(self.prefixes[self.depth].sum())
         if statement.kind != "contract":
             return 0.0, operators * reached if statement.kind == "add" else 0.0
-        entries = [Leaf(o.stats, o.access.indices, o.full_view) for o in nest.operands]
+        entries = [Leaf(o.stats.effectual, o.access.indices, o.full_view) for o in nest.operands]
         effectual = nest.counter.total(entries, dict.fromkeys(nest.extents, 1)) if operators else 0.0
         return operators * effectual, max(0.0, reached - made)
 

@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import _hwsim_core as core
 import numpy as np
 
-import _hwsim_core as core
 from mapper.errors import GraphError
 from mapper.graph import CONTEXT_KINDS, UNCONNECTED, Context, Graph
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 
 from mapper.mapping import Mapping
@@ -15,21 +17,20 @@ def lane_ranges(workload: Workload, mapping: Mapping, statements: tuple[int, ...
     """One range per lane of a region, ``(None,)`` without parallelism.
 
     The weight of a coordinate is the number of stored entries that the region's operands have there; range
-    boundaries stand where the running weight passes each lane's share, so a range may be empty.
+    boundaries stand where the running weight reaches each lane's share, so a range may be empty.
     """
     first = mapping.loops[statements[0]]
     if first.parallel is None:
         return (None,)
     weight = _weights(workload, mapping, statements)
-    running = np.concatenate([[0], np.cumsum(weight)])
+    running = np.concatenate([[0], np.cumsum(weight if weight.any() else weight + 1)])
     shares = running[-1] * np.arange(1, first.lanes) / first.lanes
-    inner = np.searchsorted(running, shares, side="left").tolist()
-    bounds = [0, *inner, weight.size]
-    return tuple((bounds[n], max(bounds[n], bounds[n + 1])) for n in range(first.lanes))
+    bounds = [0, *np.searchsorted(running, shares, side="left").tolist(), weight.size]
+    return tuple(itertools.pairwise(bounds))
 
 
 def _weights(workload: Workload, mapping: Mapping, statements: tuple[int, ...]) -> np.ndarray:
-    total = np.zeros(0)
+    total = np.zeros(0, np.int64)
     for number in statements:
         loops = mapping.loops[number]
         assert loops.parallel is not None  # fused statements agree on their lanes (regions.edge_violations)
@@ -37,7 +38,7 @@ def _weights(workload: Workload, mapping: Mapping, statements: tuple[int, ...]) 
         tile = dict(loops.tiles).get(index, 1)
         size = -(-workload.extents[number][index] // tile)
         if not total.size:
-            total = np.full(size, 1e-9)  # ranges of equal length where nothing is stored
+            total = np.zeros(size, np.int64)
         for access in workload.program.statements[number].operands:
             if index in access.indices:
                 at = workload.tensor(access.tensor).coords[access.indices.index(index)] // tile

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from mapper.formats import COMPRESSED, DENSE
-from mapper.lowering import lower_region
+from mapper.lowering import lower_lane
 from mapper.machine import Machine
 from mapper.mapping import Loops, Mapping
 from mapper.program import Statement
@@ -54,8 +54,9 @@ def unit_violations(workload: Workload, mapping: Mapping, machine: Machine) -> t
 
 def units_used(workload: Workload, mapping: Mapping, machine: Machine, region: Region) -> Counter[str]:
     """Units of every budgeted kind in a region's graph."""
-    graph = lower_region(workload, mapping, machine, region, storage_of=None)
-    return Counter(c.kind for c in graph.contexts if c.kind in PORTED)
+    lanes = mapping.loops[region.statements[0]].lanes
+    per_lane = Counter(c.kind for c in lower_lane(workload, mapping, machine, region).contexts if c.kind in PORTED)
+    return Counter({kind: lanes * used for kind, used in per_lane.items()})
 
 
 def region_name(region: Region) -> str:

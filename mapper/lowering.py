@@ -40,12 +40,19 @@ class _Result:
 
 
 def lower_region(
-    workload: Workload, mapping: Mapping, machine: Machine, region: Region, storage_of: StorageOf | None
+    workload: Workload, mapping: Mapping, machine: Machine, region: Region, storage_of: StorageOf
 ) -> Graph:
-    """Graph of a region. Without ``storage_of`` data arrays are left out: enough to count units."""
+    """Graph of a region, all its lanes side by side."""
     build = GraphBuilder(machine)
     for lane, limits in enumerate(lane_ranges(workload, mapping, region.statements)):
         _RegionLowering(workload, mapping, machine, region, storage_of, build, limits, lane).run()
+    return build.build()
+
+
+def lower_lane(workload: Workload, mapping: Mapping, machine: Machine, region: Region) -> Graph:
+    """One lane of a region over all coordinates, without data: enough to count units."""
+    build = GraphBuilder(machine)
+    _RegionLowering(workload, mapping, machine, region, None, build, None, 0).run()
     return build.build()
 
 
@@ -242,7 +249,7 @@ class _RegionLowering:
     def _store(self, number: int, target: Access, layout: Layout, result: _Result) -> None:
         machine, memory = self._machine, self._machine.dram_channels is not None
         shape = self._workload.shape(target, number)
-        tiles = [layout.tiles[m] if layout.tiles else 0 for m in range(len(shape))]
+        tiles = [(layout.tiles[m] if layout.tiles else 0) or shape[m] for m in range(len(shape))]
         params = {
             "tensor": self._build.account(target.tensor),
             "tile_levels": len(layout.tile_modes),

@@ -18,7 +18,7 @@ from typing import Protocol, TypeVar
 import numpy as np
 
 from mapper.errors import EmptySpace, IllegalMapping
-from mapper.formats import default_formats
+from mapper.formats import Format, default_formats
 from mapper.legality import stored_tensors, violations
 from mapper.machine import Machine
 from mapper.mapping import Loops, Mapping
@@ -124,9 +124,19 @@ class MappingSpace:
             elif knob.startswith("lanes."):
                 label = [f"{index} x{lanes}" if lanes > 1 else "none" for index, lanes in choices]
                 picks[knob] = choices[label.index(_pick(chooser, knob, label))]
+            elif knob.startswith("format."):
+                tensor = knob.removeprefix("format.")
+                picks[knob] = _pick(chooser, knob, [str(f) for f in self._allowed_formats(tensor)])
+                if picks[knob] not in choices:  # the list asked from is the same for every order: knobs are static
+                    reason = _format_order(tensor, picks[knob], structure.orders)
+                    raise IllegalMapping(str(reason), (reason,))
             else:
                 picks[knob] = _pick(chooser, knob, list(choices))
         return self._assemble(structure, picks)
+
+    def _allowed_formats(self, tensor: str) -> tuple[Format, ...]:
+        data = self.workload.tensor(tensor)
+        return self.limits.formats.get(tensor) or default_formats(data.ndim, data.density)
 
     def _cut_choices(self) -> Iterator[tuple[bool, ...]]:
         fuse = self.limits.fuse
@@ -180,14 +190,10 @@ class MappingSpace:
     ) -> Structure | Violation:
         formats = {}
         for tensor in stored_tensors(self.workload, cuts):
-            data = self.workload.tensor(tensor)
-            allowed = self.limits.formats.get(tensor) or default_formats(data.ndim, data.density)
+            allowed = self._allowed_formats(tensor)
             fitting = [f for f in allowed if f.mode_order is None or self._walks(tensor, f.mode_order, orders)]
             if not fitting:
-                names = " or ".join(map(str, allowed))
-                return Violation(
-                    "format-order", f"order {order_text(tuple(orders.values()))}", f"one that walks {names}", tensor
-                )
+                return _format_order(tensor, " or ".join(map(str, allowed)), tuple(orders.values()))
             formats[tensor] = tuple(fitting)
         return Structure(cuts, regions, tuple(orders[n] for n in sorted(orders)), tuple(formats.items()))
 
@@ -253,6 +259,10 @@ class MappingSpace:
         )
         machine = tuple((k.removeprefix("machine."), v) for k, v in sorted(picks.items()) if k.startswith("machine."))
         return Mapping(structure.cuts, tuple(loops), formats, picks["residency"], machine)
+
+
+def _format_order(tensor: str, formats: str, orders: tuple[tuple[str, ...], ...]) -> Violation:
+    return Violation("format-order", f"order {order_text(orders)}", f"one that walks {formats}", tensor)
 
 
 def _pick(chooser: Chooser, name: str, choices: Sequence[Choice]) -> Choice:

@@ -85,11 +85,6 @@ class Storage:
         """Bytes of pointers, coordinates and descriptors."""
         return int(self.tile_metadata_bytes.sum())
 
-    @property
-    def largest_tile_bytes(self) -> int:
-        """Bytes of the largest tile with its metadata."""
-        return int((self.tile_value_bytes + self.tile_metadata_bytes).max(initial=0))
-
 
 def store_tensor(tensor: SparseTensor, layout: Layout, machine: Machine) -> Storage:
     """Builds the level arrays of ``tensor`` in ``layout``. O(nnz log nnz + dense positions)."""

@@ -74,6 +74,7 @@ class SearchModel(_Strict):
     batch: Positive = 8
     candidates: Positive = 5
     workers: Positive = 2
+    descents: Annotated[int, Field(ge=0)] = 8
     audit: Annotated[float, Field(ge=0, le=1)] = 0.1
 
 

@@ -40,14 +40,17 @@ class TensorSource:
 
 @dataclass(frozen=True, slots=True)
 class SearchSettings:
-    """``candidates`` are asked per simulated one; ``audit`` is the share of simulations given to candidates that
-    the model alone would have passed over. ``workers`` never changes a result."""
+    """``candidates`` are asked per simulated one. ``descents`` of them in every batch (none with the random sampler)
+    come from local searches over the model's estimates, the others from the sampler. ``audit`` is the share of
+    simulations given to candidates that the model alone would have passed over. ``workers`` never changes a result.
+    """
 
     sampler: str
     simulations: int
     seed: int
     batch: int
     candidates: int
+    descents: int
     audit: float
     workers: int
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
+from itertools import repeat
 from typing import Any
 
 import numpy as np
@@ -23,7 +24,7 @@ from tuner.problem import Problem
 from tuner.samplers import batch_seed
 from tuner.search import Proposal, Search
 from tuner.selection import confident_verdicts, select
-from tuner.work import Screening, Simulation, open_executor, screen_task, simulate_task
+from tuner.work import DescentSettings, Screening, Simulation, descend_task, open_executor, screen_task, simulate_task
 
 IDLE_BATCHES = 5
 """Batches in a row without a new mapping after which the space counts as exhausted."""
@@ -56,8 +57,9 @@ class _Loop:
     ) -> None:
         self._problem, self._store, self._study, self._executor, self._report = problem, store, study, executor, report
         spec = problem.spec
+        self._settings = DescentSettings(spec.objectives, spec.budgets, spec.limits.tokens)
         self._limits = Limits(max_cycles=spec.limits.cycles, max_tokens=spec.limits.tokens)
-        self._search = Search(problem.space, spec.search.sampler, spec.search.seed, spec.objectives)
+        self._search = Search(problem.space, spec.search, spec.objectives)
         self._rows: list[TrialRecord] = []
         self._first: dict[str, TrialRecord] = {}
         self._idle = 0
@@ -120,7 +122,8 @@ class _Loop:
 
     def _batch(self, batch: int) -> list[TrialRecord]:
         search = self._problem.spec.search
-        proposals = self._search.ask(batch, search.batch * search.candidates)
+        hints = list(self._executor.map(descend_task, self._search.descents(batch), repeat(self._settings)))
+        proposals = self._search.ask(batch, search.batch * search.candidates, hints)
         drafts = [self._draft(len(self._rows) + n, batch, p) for n, p in enumerate(proposals)]
         fresh: dict[str, int] = {}
         for n, draft in enumerate(drafts):

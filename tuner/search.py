@@ -6,11 +6,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from mapper.errors import IllegalMapping
 from mapper.mapping import Mapping
 from mapper.regions import Violation
 from mapper.space import MappingSpace
+from studies.pareto import pareto_front
 from studies.records import TrialRecord
+from studies.spec import SearchSettings
+from tuner.descent import Descent
 from tuner.samplers import TrialChooser, batch_seed, make_sampler
 
 if TYPE_CHECKING:
@@ -31,20 +36,35 @@ class Search:
     """Asks a batch at a time from an in-memory Optuna study rebuilt from the rows told so far, with a sampler seeded
     for that batch: a resumed study asks exactly what an undisturbed one would, whoever finished first."""
 
-    def __init__(self, space: MappingSpace, sampler: str, seed: int, objectives: Sequence[str]) -> None:
-        self._space, self._sampler, self._seed, self._objectives = space, sampler, seed, tuple(objectives)
+    def __init__(self, space: MappingSpace, settings: SearchSettings, objectives: Sequence[str]) -> None:
+        self._space, self._settings, self._objectives = space, settings, tuple(objectives)
         self._finished: list[optuna.trial.FrozenTrial] = []
 
-    def ask(self, batch: int, count: int) -> list[Proposal]:
-        """``count`` proposals of batch number ``batch``."""
+    def descents(self, batch: int) -> list[Descent]:
+        """Local searches for batch number ``batch``: half from the best rows so far, half from anywhere."""
+        settings = self._settings
+        rng = np.random.default_rng(batch_seed(settings.seed, batch, "descents"))
+        known = [t for t in self._finished if t.values]
+        front = [known[n] for n in pareto_front([t.values for t in known])] if known else []
+        found = []
+        for n in range(settings.descents if settings.sampler != "random" else 0):
+            start = front[int(rng.integers(len(front)))].params if front and n % 2 else {}
+            weights = tuple(rng.dirichlet(np.ones(len(self._objectives))).tolist())
+            found.append(Descent(dict(start), weights, int(rng.integers(2**32))))
+        return found
+
+    def ask(self, batch: int, count: int, hints: Sequence[dict[str, Any]] = ()) -> list[Proposal]:
+        """``count`` proposals of batch number ``batch``, the ``hints`` (parameters) first."""
         import optuna
 
         optuna.logging.set_verbosity(optuna.logging.WARNING)
         study = optuna.create_study(
             directions=["minimize"] * len(self._objectives),
-            sampler=make_sampler(self._sampler, batch_seed(self._seed, batch)),
+            sampler=make_sampler(self._settings.sampler, batch_seed(self._settings.seed, batch)),
         )
         study.add_trials(self._finished)
+        for params in hints[:count]:
+            study.enqueue_trial(params)
         return [self._propose(study.ask()) for _ in range(count)]
 
     def tell(self, row: TrialRecord) -> None:

@@ -5,6 +5,7 @@ A worker gets the space once, when it starts; tasks carry mappings as values and
 
 from __future__ import annotations
 
+import math
 import time
 from concurrent.futures import Executor, Future, ProcessPoolExecutor
 from dataclasses import dataclass
@@ -18,7 +19,9 @@ from mapper.errors import SparseLoomError
 from mapper.mapping import Mapping
 from mapper.space import MappingSpace
 from studies.records import VerdictRecord
+from tuner.descent import Descent, descend
 from tuner.evaluate import Evaluation, StorageCache, evaluate
+from tuner.selection import confident_verdicts
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +42,15 @@ class Simulation:
     seconds: float
 
 
+@dataclass(frozen=True, slots=True)
+class DescentSettings:
+    """What a descent minimises, and what forbids a mapping beside the rules of screening."""
+
+    objectives: tuple[str, ...]
+    budgets: tuple[tuple[str, float], ...]
+    max_tokens: int | None
+
+
 class Worker:
     """The state of one worker: the space and its caches."""
 
@@ -53,6 +65,18 @@ class Worker:
         if found:
             return Screening(tuple(VerdictRecord(v.rule, v.measured, v.limit, v.unit, v.where) for v in found), None)
         return Screening((), plain(estimate(workload, mapping, machine, statistics=self._statistics)))
+
+    def descend(self, descent: Descent, settings: DescentSettings) -> dict[str, Any]:
+        """Parameters at the end of a descent over this worker's estimates."""
+
+        def score(mapping: Mapping) -> float:
+            found = self.screen(mapping).estimate
+            if found is None or confident_verdicts(found, settings.budgets, settings.max_tokens):
+                return math.inf
+            logs = (math.log(max(found[o], 1e-12)) for o in settings.objectives)
+            return math.fsum(w * x for w, x in zip(descent.weights, logs, strict=True))
+
+        return descend(self.space, descent, score)
 
     def simulate(self, mapping: Mapping, limits: Limits) -> Simulation:
         """Ground truth; whatever goes wrong inside is a failed row, never a lost one."""
@@ -101,6 +125,11 @@ def _start(space: MappingSpace) -> None:
 def screen_task(mapping: Mapping) -> Screening:
     """``Worker.screen`` of this process."""
     return _worker.screen(mapping)
+
+
+def descend_task(descent: Descent, settings: DescentSettings) -> dict[str, Any]:
+    """``Worker.descend`` of this process."""
+    return _worker.descend(descent, settings)
 
 
 def simulate_task(mapping: Mapping, limits: Limits) -> Simulation:

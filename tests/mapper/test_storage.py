@@ -81,6 +81,6 @@ def test_edge_tiles_of_dense_levels_are_smaller() -> None:
 def test_tensor_without_entries(kinds: tuple[str, str]) -> None:
     empty = SparseTensor.from_coo((4, 4), np.zeros((2, 0)), [])
     tiled = store_tensor(empty, Layout((0, 1), kinds, (0, 1), (2, 2)), RDA)
-    assert (tiled.value_bytes, tiled.metadata_bytes, tiled.largest_tile_bytes) == (0, 0, 0)
+    assert (tiled.value_bytes, tiled.metadata_bytes) == (0, 0)
     whole = store_tensor(empty, Layout((0, 1), kinds, (), (0, 0)), RDA)
     assert whole.value_bytes == 0 and whole.metadata_bytes > 0

@@ -1,0 +1,141 @@
+"""Replay of an accumulator on a sample of its keys: how many full runs it spills.
+
+Whether a key is still in the current run when it returns depends on the order of the loops and on how the operands'
+patterns lie, which no mean tells. So the products of some output coordinates are put in loop order and run through an
+accumulator whose capacity is scaled by the share of keys that they are (spatially hashed sampling as in SHARDS,
+USENIX FAST 2015, which is nearly unbiased for caches). Below ``SAMPLED_PRODUCTS`` products the replay is exact.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from costmodel.counting import Leaf
+from costmodel.factors import Factor, Floats, Ints, bin_sum, pack, radices, sum_product
+from costmodel.nest import Nest
+
+SAMPLED_PRODUCTS = 50_000
+"""Products that are replayed, about."""
+
+MOST_SCOPES = 40
+"""Overflowing scopes that are replayed; the others spill in proportion to their products."""
+
+KEPT_COORDINATES = 32
+"""Coordinates of an output index that stay in a scope, at least."""
+
+_Choice = tuple[str, int, int]
+"""(index, granule, step): every step-th block of granule coordinates, in order of its products."""
+
+
+def replayed_spills(nest: Nest, scope: int, scopes: Factor, products: Floats, capacity: int) -> Floats:
+    """Entries spilled per scope. ``scope``: depth of the loop that opens one; ``scopes``: entries of each, by the
+    columns of the loops above and the lane; ``products`` of each."""
+    entries = scopes.weights
+    spilled = np.zeros(entries.size)
+    full = np.flatnonzero(entries > capacity)
+    if not full.size:
+        return spilled
+    number, keys = _stream(nest, scope, scopes, entries > capacity)
+    starts = np.flatnonzero(np.concatenate([[True], number[1:] != number[:-1]])) if number.size else number
+    previous = _previous(keys)
+    found = bin_sum(number, (previous < 0).astype(np.float64), entries.size)
+    chosen = np.unique(np.linspace(0, starts.size - 1, min(starts.size, MOST_SCOPES)).round().astype(np.int64))
+    ends = np.append(starts[1:], number.size)
+    for n in chosen:
+        which = number[starts[n]]
+        room = max(1, round(capacity * found[which] / entries[which]))
+        spilled[which] = capacity * max(1, _runs(previous, int(starts[n]), int(ends[n]), room))
+    seen = number[starts[chosen]] if chosen.size else chosen
+    rest = np.setdiff1d(full, seen)
+    weight = products[seen].sum()
+    rate = spilled[seen].sum() / weight if weight else 1.0
+    spilled[rest] = np.maximum(capacity, rate * products[rest])
+    return spilled
+
+
+def _stream(nest: Nest, scope: int, scopes: Factor, wanted: np.ndarray) -> tuple[Ints, Ints]:
+    """(scope number, key) of sampled products in loop order, of the wanted scopes."""
+    products, split = _sample(nest, scope), nest.split
+    points = [products.column(*c) for c in scopes.columns[:-1]]
+    apart = split is not None and nest.value_depth >= nest.lane_depth
+    lane = split.split(products).coords[-1] if split is not None and apart else np.zeros_like(products.coords[0])
+    index = Factor(scopes.columns, scopes.coords, np.arange(1.0, scopes.weights.size + 1))
+    number = index.at([*points, lane], radices(scopes.columns, nest.counter.extents)).astype(np.int64) - 1
+    keep = np.flatnonzero((number >= 0) & wanted[number])
+    number = number[keep]
+    tiled, levels, sizes = dict(nest.plan.tiles), [number], [max(1, wanted.size)]
+    for name, part in nest.loops[scope - 1 : nest.value_depth]:
+        crd, tile = products.column(name, 1)[keep], tiled.get(name, 0)
+        levels.append(crd // tile if part == "tile" else crd % tile if tile else crd)
+        sizes.append(-(-nest.extents[name] // tile) if part == "tile" else tile or nest.extents[name])
+    order = np.argsort(pack(levels, [max(1, s) for s in sizes]), kind="stable")
+    target = nest.statement.target.indices
+    whole = [number, *(products.column(i, 1)[keep] for i in target)]
+    keys = pack(whole, [max(1, wanted.size), *radices([(i, 1) for i in target], nest.extents)])
+    return number[order], keys[order]
+
+
+def _previous(keys: Ints) -> Ints:
+    """Where each key stood last, -1 where it is new."""
+    order = np.argsort(keys, kind="stable")
+    previous = np.full(keys.size, -1, np.int64)
+    again = np.flatnonzero(keys[order[1:]] == keys[order[:-1]]) + 1
+    previous[order[again]] = order[again - 1]
+    return previous
+
+
+def _runs(previous: Ints, start: int, end: int, room: int) -> int:
+    """Runs of ``room`` distinct keys that fill up, and must go, among the positions from ``start`` to ``end``."""
+    runs, stride = 0, 2 * room + 64
+    while True:
+        at, held = start, 0
+        while at < end:
+            new = np.cumsum(previous[at : min(end, at + stride)] < start)
+            if held + new[-1] > room:
+                at += int(np.searchsorted(new, room - held + 1))
+                break
+            held, at = held + int(new[-1]), at + stride
+        if at >= end:
+            return runs
+        runs, stride, start = runs + 1, max(64, at - start), at
+
+
+def _sample(nest: Nest, scope: int) -> Factor:
+    """Coordinates of the products of some output coordinates, remembered for all mappings that take the same."""
+    leaves = [Leaf(o.stats, o.access.indices, o.full_view) for o in nest.operands]
+    every = dict.fromkeys(nest.extents, 1)
+    plan = _plan(nest, scope, nest.counter.total(leaves, every))
+    key = ("products", tuple(x.key for x in leaves), tuple(sorted(nest.extents.items())), plan)
+
+    def products() -> Factor:
+        factors = [leaf.marginal(leaf.columns) for leaf in leaves]
+        for index, granule, step in plan:
+            weight = nest.counter.by(leaves, every, ((index, granule),))
+            taken = np.zeros(-(-nest.extents[index] // granule), bool)
+            taken[weight.coords[0][np.argsort(weight.weights, kind="stable")][step // 2 :: step]] = True
+            holder = next(n for n, f in enumerate(factors) if f.granule(index) is not None)
+            held = factors[holder]
+            keep = np.flatnonzero(taken[held.column(index, granule)])
+            factors[holder] = Factor(held.columns, tuple(c[keep] for c in held.coords), held.weights[keep])
+        return sum_product(factors, tuple(every.items()), nest.extents)
+
+    return nest.model.statistics.remember(key, products)
+
+
+def _plan(nest: Nest, scope: int, products: float) -> tuple[_Choice, ...]:
+    """What to sample: coordinates inside the scopes, evenly over the output indices, then whole scopes."""
+    outer, excess, plan = nest.variables(scope - 1), products / SAMPLED_PRODUCTS, []
+    target = nest.statement.target.indices
+    inside = sorted((min(outer.get(i, nest.extents[i]), nest.extents[i]), i) for i in target)
+    for n, (room, index) in enumerate(inside):
+        step = int(min(excess ** (1 / (len(inside) - n)), room / KEPT_COORDINATES))
+        if step > 1:
+            plan.append((index, 1, step))
+            excess /= step
+    for index in target:
+        granule = outer.get(index)
+        step = 1 if granule is None else int(min(excess, -(-nest.extents[index] // granule) / 8))
+        if step > 1:
+            plan.append((index, granule or 1, step))
+            excess /= step
+    return tuple(plan)

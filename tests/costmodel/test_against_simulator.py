@@ -1,0 +1,83 @@
+"""Predicted traffic, tokens and cycles against simulated ones, on random mappings of whole programs."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+import pytest
+from random_mappings import RDA
+
+from costmodel import Statistics, estimate, screen
+from hwsim import Profile, simulate
+from mapper.lowering import lower_conversion, lower_region
+from mapper.machine import Machine
+from mapper.mapping import Mapping
+from mapper.notation import parse_program
+from mapper.schedule import Conversion, schedule
+from mapper.space import MappingSpace
+from mapper.storage import Layout, Storage, store_tensor
+from mapper.synthetic import generate
+from mapper.workload import Workload
+
+LAYER = {
+    "A": ("power_law", {"shape": (60, 60), "nnz": 300}),
+    "X": ("uniform", {"shape": (60, 40), "density": 0.1}),
+    "W": ("dense", {"shape": (40, 8)}),
+    "b": ("dense", {"shape": (8,)}),
+}
+CASES = {
+    "Z(i,j) = A(i,k) * B(k,j)": {
+        "A": ("power_law", {"shape": (120, 120), "nnz": 1200}),
+        "B": ("power_law", {"shape": (120, 120), "nnz": 1200}),
+    },
+    "Z(i,m) = relu((A(i,j)*X(j,k))*W(k,m) + b(m))": LAYER,
+    "Z(i,r) = X(i,j,k) * B(j,r) * C(k,r)": {
+        "X": ("uniform", {"shape": (40, 30, 20), "density": 0.03}),
+        "B": ("dense", {"shape": (30, 6)}),
+        "C": ("dense", {"shape": (20, 6)}),
+    },
+}
+
+
+def simulated(workload: Workload, mapping: Mapping, machine: Machine) -> list[Profile]:
+    def stored(tensor: str, layout: Layout) -> Storage:
+        return store_tensor(workload.tensor(tensor), layout, machine)
+
+    return [
+        simulate(
+            lower_conversion(step, machine, stored)
+            if isinstance(step, Conversion)
+            else lower_region(workload, mapping, machine, step, stored)
+        )
+        for step in schedule(workload.program, mapping).steps
+    ]
+
+
+@pytest.mark.parametrize("text", CASES)
+def test_random_mappings(text: str) -> None:
+    rng = np.random.default_rng(21)
+    machine = RDA.with_fields(buffer_bytes=4096, accumulator_bytes=2048)
+    tensors = {n: generate(kind, seed=s, **p) for s, (n, (kind, p)) in enumerate(CASES[text].items())}
+    workload = Workload(parse_program(text), tensors)
+    space, statistics, errors = MappingSpace(workload, machine), Statistics(), []
+    while len(errors) < 25:
+        mapping = space.sample(rng)
+        if screen(workload, mapping, machine, statistics):
+            continue
+        profiles = simulated(workload, mapping, machine)
+        if any(p.status != "done" for p in profiles):
+            continue
+        found = estimate(workload, mapping, machine, statistics=statistics)
+        moved: Counter[str] = Counter()
+        for row in (r for p in profiles for r in p.traffic if r.direction == "read" and r.tensor in workload.tensors):
+            moved[row.tensor] += row.values_bytes + row.metadata_bytes
+        for tensor, count in moved.items():
+            reads = sum(t.bytes for t in found.traffic if (t.tensor, t.direction) == (tensor, "read"))
+            assert reads == pytest.approx(count) or (mapping.residency == "lru" and 0.5 < reads / count < 2), mapping
+        cycles, tokens = sum(p.cycles for p in profiles), sum(p.tokens for p in profiles)
+        assert found.multiplies == sum(p.effectual_multiplies for p in profiles)
+        errors.append(np.abs(np.log([found.latency_cycles / cycles, found.tokens / tokens])))
+    latency, tokens = np.exp(np.mean(errors, axis=0))
+    assert latency < 1.15
+    assert tokens < 1.04
