@@ -13,7 +13,7 @@ import itertools
 import math
 from collections.abc import Iterator, Sequence
 from functools import cached_property
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
@@ -117,10 +117,10 @@ class MappingSpace:
         structure = self._structure(cuts, tuple(s for s, _ in regions), orders)
         if isinstance(structure, Violation):
             raise IllegalMapping(str(structure), (structure,))
-        picks = {}
+        picks: dict[str, Any] = {}
         for knob, choices in self._knobs(structure):
             if knob.startswith("tile."):
-                picks[knob] = choices[_pick_integer(chooser, knob, choices)]
+                picks[knob] = _pick_tile(chooser, knob, choices)
             elif knob.startswith("lanes."):
                 label = [f"{index} x{lanes}" if lanes > 1 else "none" for index, lanes in choices]
                 picks[knob] = choices[label.index(_pick(chooser, knob, label))]
@@ -269,5 +269,11 @@ def _pick(chooser: Chooser, name: str, choices: Sequence[Choice]) -> Choice:
     return choices[0] if len(choices) == 1 else chooser.categorical(name, choices)
 
 
-def _pick_integer(chooser: Chooser, name: str, choices: Sequence[int]) -> int:
-    return 0 if len(choices) == 1 else chooser.integer(name, 0, len(choices) - 1)
+def _pick_tile(chooser: Chooser, name: str, choices: Sequence[int]) -> int:
+    """Whether to tile is one knob, the extent another: not to tile drops a loop, it is no mere large extent."""
+    extents = [tile for tile in choices if tile]
+    if not extents:
+        return 0
+    if len(extents) < len(choices) and chooser.categorical(name.replace("tile.", "tiled."), ["yes", "no"]) == "no":
+        return 0
+    return extents[0] if len(extents) == 1 else extents[chooser.integer(name, 0, len(extents) - 1)]

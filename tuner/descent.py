@@ -15,11 +15,8 @@ from mapper.errors import IllegalMapping
 from mapper.mapping import Mapping
 from mapper.space import MappingSpace
 
-MOST_ESTIMATES = 100
+MOST_ESTIMATES = 200
 """Mappings that one descent looks at."""
-
-TRIED_PER_KNOB = 6
-"""Other values of a knob that are tried before the next knob's turn."""
 
 Score = Callable[[Mapping], float]
 
@@ -55,21 +52,23 @@ class Recorder:
 
 
 def descend(space: MappingSpace, descent: Descent, score: Score) -> dict[str, Any]:
-    """Parameters of the best mapping found. ``score``: smaller is better, infinite for what may not be simulated."""
+    """Parameters of the best mapping found. ``score``: smaller is better."""
     rng = np.random.default_rng(descent.seed)
     best, value = _evaluated(space, descent.start, rng, score)
-    left, stale = MOST_ESTIMATES, 0
-    while left > 0 and stale < len(best.choices):
-        name = list(best.choices)[int(rng.integers(len(best.choices)))]
-        stale += 1
-        others = [c for c in best.choices[name] if c != best.chosen[name]]
-        for other in rng.permutation(len(others))[: min(left, TRIED_PER_KNOB)]:
+    left, knobs = MOST_ESTIMATES, _shuffled(list(best.choices), rng)
+    while left > 0 and knobs:  # knobs that have not been tried since the last improvement
+        name = knobs.pop()
+        for other in _shuffled([c for c in best.choices[name] if c != best.chosen[name]], rng)[:left]:
             left -= 1
-            tried, found = _evaluated(space, {**best.chosen, name: others[other]}, rng, score)
-            if found < value or (np.isinf(value) and np.isinf(found)):  # where nothing fits yet, wander
-                best, value, stale = tried, found, 0
+            tried, found = _evaluated(space, {**best.chosen, name: other}, rng, score)
+            if found < value:
+                best, value, knobs = tried, found, _shuffled(list(tried.choices), rng)
                 break
     return best.chosen
+
+
+def _shuffled(items: list[Any], rng: np.random.Generator) -> list[Any]:
+    return [items[n] for n in rng.permutation(len(items))]
 
 
 def _evaluated(

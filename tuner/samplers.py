@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import warnings
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -22,9 +23,11 @@ def make_sampler(name: str, seed: int) -> optuna.samplers.BaseSampler:
     import optuna
 
     if name == "tpe":
-        return optuna.samplers.TPESampler(
-            seed=seed, n_startup_trials=STARTUP_TRIALS, multivariate=True, constant_liar=True
-        )
+        with warnings.catch_warnings():  # group is marked experimental; conditional knobs need it
+            warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
+            return optuna.samplers.TPESampler(
+                seed=seed, n_startup_trials=STARTUP_TRIALS, multivariate=True, group=True, constant_liar=True
+            )
     if name == "random":
         return optuna.samplers.RandomSampler(seed=seed)
     raise InputError(f"unknown sampler {name!r}.{nearest(name, SAMPLERS)}")

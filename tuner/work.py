@@ -23,6 +23,9 @@ from tuner.descent import Descent, descend
 from tuner.evaluate import Evaluation, StorageCache, evaluate
 from tuner.selection import confident_verdicts
 
+FORBIDDEN = 1e6
+"""Score of a mapping that may not be simulated: above every sum of log objectives."""
+
 
 @dataclass(frozen=True, slots=True)
 class Screening:
@@ -70,13 +73,22 @@ class Worker:
         """Parameters at the end of a descent over this worker's estimates."""
 
         def score(mapping: Mapping) -> float:
-            found = self.screen(mapping).estimate
-            if found is None or confident_verdicts(found, settings.budgets, settings.max_tokens):
-                return math.inf
+            screening = self.screen(mapping)
+            found = screening.estimate
+            if found is None:
+                return FORBIDDEN + self._excess(mapping, screening.verdicts)
+            if confident_verdicts(found, settings.budgets, settings.max_tokens):
+                return FORBIDDEN
             logs = (math.log(max(found[o], 1e-12)) for o in settings.objectives)
             return math.fsum(w * x for w, x in zip(descent.weights, logs, strict=True))
 
         return descend(self.space, descent, score)
+
+    def _excess(self, mapping: Mapping, verdicts: tuple[VerdictRecord, ...]) -> float:
+        """How many times over capacity the largest tile is (log): a way down to what fits."""
+        room = self.space.machine_of(mapping).buffer_bytes
+        sizes = [float(v.measured) for v in verdicts if v.rule == "tile-over-capacity"]
+        return math.log(max(sizes) / room) if sizes and room else FORBIDDEN
 
     def simulate(self, mapping: Mapping, limits: Limits) -> Simulation:
         """Ground truth; whatever goes wrong inside is a failed row, never a lost one."""

@@ -41,7 +41,7 @@ def test_sizes_equal_those_of_stored_tensors(shape: tuple[int, ...]) -> None:
             )
             assert sizes.values[order].tolist() == stored.tile_value_bytes.tolist()
             assert sizes.metadata[order].tolist() == stored.tile_metadata_bytes.tolist()
-            held = stored.tile_value_bytes + stored.tile_metadata_bytes - RDA.descriptor_bytes
+            held = stored.tile_value_bytes + stored.tile_metadata_bytes - MACHINE.descriptor_bytes
             assert sizes.largest == held.max(initial=0)
             assert sizes.total_values == pytest.approx(stored.value_bytes)
             assert sizes.total_metadata == pytest.approx(stored.metadata_bytes)
