@@ -195,7 +195,4 @@ def _tokens(
             return ("val", struct.unpack("<d", struct.pack("<q", x))[0] if as_float else x)
         return ("stop", x) if kind == 1 else ("empty",) if kind == 2 else ("done",)
 
-    return tuple(
-        (token(k, x), t) for k, x, t in zip(kinds.tolist(), bits.tolist(), times.tolist(), strict=True)
-    )
-
+    return tuple((token(k, x), t) for k, x, t in zip(kinds.tolist(), bits.tolist(), times.tolist(), strict=True))

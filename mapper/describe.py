@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from mapper.formats import Format
-from mapper.legality import region_name
 from mapper.mapping import Loops, Mapping
 from mapper.operands import loop_name
 from mapper.program import Program
+from mapper.regions import region_label
 from mapper.schedule import Conversion, schedule
 from mapper.storage import Layout
 
@@ -21,7 +21,7 @@ def describe_mapping(program: Program, mapping: Mapping) -> str:
             continue
         fused = [program.edges[n].tensor for n in step.fused]
         streams = f", {' and '.join(dict.fromkeys(fused))} streamed, never stored" if fused else ""
-        lines.append(f"region {region_name(step)}{streams}")
+        lines.append(f"region {region_label(step.statements)}{streams}")
         for number in step.statements:
             lines.append(f"  {program.statements[number]}")
             lines.append(f"    loops {_loops(mapping.loops[number])}")

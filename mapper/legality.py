@@ -9,7 +9,7 @@ from mapper.lowering import lower_lane
 from mapper.machine import Machine
 from mapper.mapping import Loops, Mapping
 from mapper.program import Statement
-from mapper.regions import Violation, cut_violations, edge_violations, regions_of
+from mapper.regions import Violation, cut_violations, edge_violations, region_label, regions_of
 from mapper.schedule import Region, schedule
 from mapper.workload import Workload
 
@@ -47,7 +47,12 @@ def unit_violations(workload: Workload, mapping: Mapping, machine: Machine) -> t
         for kind, used in sorted(units_used(workload, mapping, machine, region).items()):
             if used > machine.units.get(kind, 0):
                 found.append(
-                    Violation("units", f"{used} {kind}", f"at most {machine.units.get(kind, 0)}", region_name(region))
+                    Violation(
+                        "units",
+                        f"{used} {kind}",
+                        f"at most {machine.units.get(kind, 0)}",
+                        region_label(region.statements),
+                    )
                 )
     return tuple(found)
 
@@ -57,11 +62,6 @@ def units_used(workload: Workload, mapping: Mapping, machine: Machine, region: R
     lanes = mapping.loops[region.statements[0]].lanes
     per_lane = Counter(c.kind for c in lower_lane(workload, mapping, machine, region).contexts if c.kind in PORTED)
     return Counter({kind: lanes * used for kind, used in per_lane.items()})
-
-
-def region_name(region: Region) -> str:
-    """``S0+S1``: the statements of a region."""
-    return "+".join(f"S{n}" for n in region.statements)
 
 
 def _loop_violations(workload: Workload, mapping: Mapping, number: int) -> list[Violation]:
@@ -94,8 +94,8 @@ def _lane_violations(workload: Workload, mapping: Mapping) -> list[Violation]:
     for statements in regions_of(workload.program, mapping.cuts):
         lanes = {mapping.loops[n].lanes for n in statements}
         if len(lanes) > 1:
-            where = "+".join(f"S{n}" for n in statements)
-            found.append(Violation("region-lanes", f"{sorted(lanes)}", "one number of lanes for a region", where))
+            limit = "one number of lanes for a region"
+            found.append(Violation("region-lanes", f"{sorted(lanes)}", limit, region_label(statements)))
     return found
 
 

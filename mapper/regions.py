@@ -37,6 +37,11 @@ def regions_of(program: Program, cuts: tuple[bool, ...]) -> tuple[tuple[int, ...
     return tuple(tuple(members[number]) for number in order)
 
 
+def region_label(statements: tuple[int, ...]) -> str:
+    """``S0+S1``: the name of a region."""
+    return "+".join(f"S{n}" for n in statements)
+
+
 def cut_violations(program: Program, cuts: tuple[bool, ...]) -> tuple[Violation, ...]:
     """Rules that the cuts alone break: no cut inside a region, no cycle among regions."""
     region = _region_numbers(program, cuts)

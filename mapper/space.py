@@ -1,9 +1,9 @@
 """MappingSpace: the knobs of a workload on a machine, legal by construction where rules have product form.
 
-A *structure* fixes the cuts and the loop orders; given a structure every other knob is independent, except that
-lanes must not outnumber loop steps and units must suffice. So the space is counted as a sum of products (an upper
-bound by those two rules) and sampled uniformly: a structure in proportion to its product, then every knob, then
-rejection of what the two rules forbid.
+Given the cuts, loop orders of each region and all other knobs are independent, but for three rules: lanes must not
+outnumber loop steps, units must suffice, and a format with a fixed mode order must suit the loop order. So the space is
+counted as a sum of products (an upper bound by those three rules) and sampled uniformly: cuts in proportion to their
+product, then every knob, then rejection of what the three rules forbid.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ import numpy as np
 
 from mapper.errors import EmptySpace, IllegalMapping
 from mapper.formats import Format, default_formats
+from mapper.fusion import Fusion, Orders, fuse, order_text
 from mapper.legality import stored_tensors, violations
 from mapper.machine import Machine
 from mapper.mapping import Loops, Mapping
-from mapper.regions import Violation, cut_violations, regions_of
+from mapper.regions import Violation, region_label
 from mapper.space_limits import SpaceLimits, check_names
-from mapper.structure import Structure, order_text, region_orders
 from mapper.workload import Workload
 
 MOST_TILES = 1024
@@ -59,42 +59,59 @@ class MappingSpace:
         return violations(self.workload, mapping, self.machine_of(mapping))
 
     @cached_property
-    def structures(self) -> tuple[Structure, ...]:
-        """Every legal choice of cuts and orders. Raises EmptySpace if there is none, with the rule to blame."""
-        found: list[Structure] = []
+    def fusions(self) -> tuple[Fusion, ...]:
+        """Every legal choice of cuts. Raises EmptySpace, with the rules to blame, if no mapping is left."""
+        found: list[Fusion] = []
         reasons: list[Violation] = []
         for cuts in self._cut_choices():
             try:
-                found += self._structures_of(cuts)
+                found.append(fuse(self.workload.program, cuts, self.limits.orders))
             except IllegalMapping as error:
                 reasons += error.args[1]
-        if not found:
+        if not any(self._has_order(fusion, reasons) for fusion in found):
             rules = "; ".join(dict.fromkeys(map(str, reasons)))
             raise EmptySpace(f"the mapping space is empty: {rules or 'no cuts are allowed'}")
         return tuple(found)
 
+    def _has_order(self, fusion: Fusion, reasons: list[Violation]) -> bool:
+        """Whether some loop order suits the formats that the user allows; adds the reasons against the others."""
+        for chosen in itertools.product(*fusion.orders):
+            orders = fusion.spread(chosen)
+            misfits = [
+                _format_order(tensor, " or ".join(map(str, allowed)), orders)
+                for tensor in stored_tensors(self.workload, fusion.cuts)
+                for allowed in [self._allowed_formats(tensor)]
+                if not any(self._suits(tensor, f, orders) for f in allowed)
+            ]
+            if not misfits:
+                return True
+            reasons += misfits
+        return False
+
     def size(self) -> int:
-        """Number of mappings: an upper bound, as lanes and units may forbid some."""
-        return sum(self._weight(s) for s in self.structures)
+        """Number of mappings: an upper bound, as lanes, units and mode orders of formats may forbid some."""
+        return sum(self._weight(fusion) for fusion in self.fusions)
 
-    def _weight(self, structure: Structure) -> int:
-        return math.prod(len(choices) for _, choices in self._knobs(structure))
+    def _weight(self, fusion: Fusion) -> int:
+        return fusion.order_count * math.prod(len(choices) for _, choices in self._knobs(fusion))
 
-    def sample(
-        self, rng: np.random.Generator, structures: Sequence[Structure] | None = None, tries: int = 10_000
-    ) -> Mapping:
-        """A legal mapping, uniformly from the space or from the part that ``structures`` span.
+    def sample(self, rng: np.random.Generator, fusions: Sequence[Fusion] | None = None, tries: int = 10_000) -> Mapping:
+        """A legal mapping, uniformly from the space or from the part that ``fusions`` span.
 
-        Raises EmptySpace naming the rules that forbade all ``tries``."""
-        among = self.structures if structures is None else structures
-        running = list(itertools.accumulate(self._weight(s) for s in among))
+        Raises EmptySpace naming the rules that forbade all ``tries``.
+        """
+        among = self.fusions if fusions is None else fusions
+        running = list(itertools.accumulate(self._weight(fusion) for fusion in among))
         reasons: dict[str, int] = {}
         for _ in range(tries):
-            ticket = int(rng.random() * running[-1])
-            structure = among[bisect.bisect_right(running, ticket)]
-            picks = {name: choices[int(rng.integers(len(choices)))] for name, choices in self._knobs(structure)}
-            mapping = self._assemble(structure, picks)
-            broken = self.violations(mapping)
+            fusion = among[bisect.bisect_right(running, int(rng.random() * running[-1]))]
+            orders = fusion.spread(tuple(options[int(rng.integers(len(options)))] for options in fusion.orders))
+            picks = {name: choices[int(rng.integers(len(choices)))] for name, choices in self._knobs(fusion)}
+            try:
+                mapping = self._assemble(fusion, orders, picks)
+                broken = self.violations(mapping)
+            except IllegalMapping as error:
+                broken = error.args[1]
             if not broken:
                 return mapping
             for violation in broken:
@@ -103,36 +120,27 @@ class MappingSpace:
         raise EmptySpace(f"no legal mapping among {tries} uniform draws: forbidden by {text}")
 
     def choose(self, chooser: Chooser) -> Mapping:
-        """The mapping that ``chooser`` makes, one named knob at a time; knobs without a choice are not asked.
+        """The mapping that ``chooser`` makes, one named knob at a time; knobs without a choice are not asked, and a
+        knob of one name always has the same choices.
 
-        Raises IllegalMapping (message, violations) where cuts were chosen that no order serves."""
+        Raises IllegalMapping (message, violations) for cuts that no order serves and formats that do not suit orders.
+        """
         cuts = tuple(self._choose_cut(chooser, n) for n in range(len(self.workload.program.edges)))
-        regions = self._checked_regions(cuts)
-        orders: dict[int, tuple[str, ...]] = {}
-        for statements, options in regions:
+        fusion = fuse(self.workload.program, cuts, self.limits.orders)
+        chosen = []
+        for region, options in zip(fusion.regions, fusion.orders, strict=True):
             texts = [order_text(o) for o in options]
-            name = "+".join(f"S{n}" for n in statements)
-            pick = texts.index(_pick(chooser, f"order.{name}", texts))
-            orders.update(zip(statements, options[pick], strict=True))
-        structure = self._structure(cuts, tuple(s for s, _ in regions), orders)
-        if isinstance(structure, Violation):
-            raise IllegalMapping(str(structure), (structure,))
+            chosen.append(options[texts.index(_pick(chooser, f"order.{region_label(region)}", texts))])
         picks: dict[str, Any] = {}
-        for knob, choices in self._knobs(structure):
+        for knob, choices in self._knobs(fusion):
             if knob.startswith("tile."):
                 picks[knob] = _pick_tile(chooser, knob, choices)
             elif knob.startswith("lanes."):
-                label = [f"{index} x{lanes}" if lanes > 1 else "none" for index, lanes in choices]
-                picks[knob] = choices[label.index(_pick(chooser, knob, label))]
-            elif knob.startswith("format."):
-                tensor = knob.removeprefix("format.")
-                picks[knob] = _pick(chooser, knob, [str(f) for f in self._allowed_formats(tensor)])
-                if picks[knob] not in choices:  # the list asked from is the same for every order: knobs are static
-                    reason = _format_order(tensor, picks[knob], structure.orders)
-                    raise IllegalMapping(str(reason), (reason,))
+                labels = [f"{index} x{lanes}" if lanes > 1 else "none" for index, lanes in choices]
+                picks[knob] = choices[labels.index(_pick(chooser, knob, labels))]
             else:
                 picks[knob] = _pick(chooser, knob, list(choices))
-        return self._assemble(structure, picks)
+        return self._assemble(fusion, fusion.spread(tuple(chosen)), picks)
 
     def _allowed_formats(self, tensor: str) -> tuple[Format, ...]:
         data = self.workload.tensor(tensor)
@@ -149,88 +157,42 @@ class MappingSpace:
             return not self.limits.fuse[edge.tensor]
         return chooser.categorical(f"cut.{edge.name}", ["cut", "fused"]) == "cut"
 
-    def _checked_regions(
-        self, cuts: tuple[bool, ...]
-    ) -> list[tuple[tuple[int, ...], list[tuple[tuple[str, ...], ...]]]]:
-        """Regions with the orders that serve them; raises IllegalMapping where there is none."""
-        broken = cut_violations(self.workload.program, cuts)
-        if broken:
-            raise IllegalMapping(str(broken[0]), broken)
-        regions = []
-        for statements in regions_of(self.workload.program, cuts):
-            options = region_orders(self.workload.program, cuts, statements, self.limits.orders)
-            if not options:
-                name = "+".join(f"S{n}" for n in statements)
-                reason = Violation("no-common-order", "no loop order", "one outer order for all fused statements", name)
-                raise IllegalMapping(str(reason), (reason,))
-            regions.append((statements, options))
-        return regions
+    def _suits(self, tensor: str, form: Format, orders: Orders) -> bool:
+        """Whether every access of ``tensor`` walks the modes in the order that the format fixes, if it fixes one."""
+        return form.mode_order is None or all(
+            tuple(access.indices.index(i) for i in orders[number] if i in access.indices) == form.mode_order
+            for number, statement in enumerate(self.workload.program.statements)
+            for access in (statement.target, *statement.operands)
+            if access.tensor == tensor
+        )
 
-    def _structures_of(self, cuts: tuple[bool, ...]) -> list[Structure]:
-        regions = self._checked_regions(cuts)
-        found: list[Structure] = []
-        reasons: list[Violation] = []
-        for combination in itertools.product(*(options for _, options in regions)):
-            orders = {
-                n: order
-                for (s, _), chosen in zip(regions, combination, strict=True)
-                for n, order in zip(s, chosen, strict=True)
-            }
-            structure = self._structure(cuts, tuple(s for s, _ in regions), orders)
-            if isinstance(structure, Violation):
-                reasons.append(structure)
-            else:
-                found.append(structure)
-        if not found:
-            raise IllegalMapping(str(reasons[0]), tuple(dict.fromkeys(reasons)))
-        return found
-
-    def _structure(
-        self, cuts: tuple[bool, ...], regions: tuple[tuple[int, ...], ...], orders: dict[int, tuple[str, ...]]
-    ) -> Structure | Violation:
-        formats = {}
-        for tensor in stored_tensors(self.workload, cuts):
-            allowed = self._allowed_formats(tensor)
-            fitting = [f for f in allowed if f.mode_order is None or self._walks(tensor, f.mode_order, orders)]
-            if not fitting:
-                return _format_order(tensor, " or ".join(map(str, allowed)), tuple(orders.values()))
-            formats[tensor] = tuple(fitting)
-        return Structure(cuts, regions, tuple(orders[n] for n in sorted(orders)), tuple(formats.items()))
-
-    def _walks(self, tensor: str, mode_order: tuple[int, ...], orders: dict[int, tuple[str, ...]]) -> bool:
-        for number, statement in enumerate(self.workload.program.statements):
-            for access in (statement.target, *statement.operands):
-                if access.tensor == tensor:
-                    walked = tuple(access.indices.index(i) for i in orders[number] if i in access.indices)
-                    if walked != mode_order:
-                        return False
-        return True
-
-    def _knobs(self, structure: Structure) -> list[tuple[str, tuple]]:  # type: ignore[type-arg]
-        """(name, choices) of the independent knobs of a structure, in a fixed order."""
-        program, limits = self.workload.program, self.limits
-        knobs: list[tuple[str, tuple]] = []  # type: ignore[type-arg]
-        for number, index in structure.tileable(program):
-            knobs.append((f"tile.S{number}.{index}", self._tile_choices(number, index)))
-        for statements in structure.regions:
-            options = [("", 1)]
-            for index in structure.parallel_indices(program, statements):
-                if limits.parallel_indices is None or index in limits.parallel_indices:
-                    lanes = 2
-                    while lanes <= min(limits.max_lanes, self.workload.extents[statements[0]][index]):
-                        options.append((index, lanes))
-                        lanes *= 2
-            knobs.append(("lanes." + "+".join(f"S{n}" for n in statements), tuple(options)))
-        knobs += [(f"format.{tensor}", tuple(map(str, formats))) for tensor, formats in structure.formats]
+    def _knobs(self, fusion: Fusion) -> list[tuple[str, tuple[Any, ...]]]:
+        """(name, choices) of the knobs that are independent once cuts and orders are chosen, in a fixed order."""
+        limits = self.limits
+        knobs: list[tuple[str, tuple[Any, ...]]] = [
+            (f"tile.S{number}.{index}", self._tile_choices(number, index)) for number, index in fusion.tileable()
+        ]
+        knobs += [(f"lanes.{region_label(region)}", self._lane_choices(fusion, region)) for region in fusion.regions]
+        for tensor in stored_tensors(self.workload, fusion.cuts):
+            knobs.append((f"format.{tensor}", tuple(map(str, self._allowed_formats(tensor)))))
         knobs.append(("residency", limits.residency if self.machine.dram_channels is not None else ("none",)))
         knobs += [(f"machine.{name}", values) for name, values in sorted(limits.machine.items())]
         return knobs
+
+    def _lane_choices(self, fusion: Fusion, region: tuple[int, ...]) -> tuple[tuple[str, int], ...]:
+        """(index, lanes): one lane, then powers of two over each index that may be parallel."""
+        allowed, extents = self.limits.parallel_indices, self.workload.extents[region[0]]
+        choices = [("", 1)]
+        for index in fusion.parallel_indices(region):
+            most = min(self.limits.max_lanes, extents[index]) if allowed is None or index in allowed else 1
+            choices += [(index, 2**n) for n in range(1, most.bit_length())]
+        return tuple(choices)
 
     def _tile_choices(self, number: int, index: str) -> tuple[int, ...]:
         """Tile extents, smallest first, 0 (not tiled) last."""
         extent = self.workload.extents[number][index]
         if index in self.limits.tiles:
-            return tuple(t if t < extent else 0 for t in self.limits.tiles[index]) or (0,)
+            return tuple(dict.fromkeys(t if t < extent else 0 for t in self.limits.tiles[index])) or (0,)
         smallest = max(4, 2 ** math.ceil(math.log2(max(extent, 1) / MOST_TILES)) if extent else 4)
         powers = []
         while smallest < extent:
@@ -238,30 +200,26 @@ class MappingSpace:
             smallest *= 2
         return (*powers, 0)
 
-    def _assemble(self, structure: Structure, picks: dict) -> Mapping:  # type: ignore[type-arg]
-        program = self.workload.program
-        tiles = {tuple(k.split(".")[1:]): v for k, v in picks.items() if k.startswith("tile.")}
+    def _assemble(self, fusion: Fusion, orders: Orders, picks: dict[str, Any]) -> Mapping:
         loops = []
-        for number, order in enumerate(structure.orders):
-            extent = [
-                (i, tiles.get((f"S{leader}", name), 0))
-                for i in order
-                for leader, name in [structure.leader(program, number, i)]
-            ]
-            lanes = picks["lanes." + "+".join(f"S{n}" for n in structure.region_of(number))]
-            parallel = (structure.alias(program, number, lanes[0]), lanes[1]) if lanes[1] > 1 else None
-            loops.append(Loops(order, tuple(sorted((i, t) for i, t in extent if t)), parallel))
-        formats = tuple(
-            sorted(
-                (t, next(f.kinds for f in options if str(f) == picks[f"format.{t}"]))
-                for t, options in structure.formats
-            )
-        )
+        for number, order in enumerate(orders):
+            leaders = {i: fusion.leader(number, i) for i in order}
+            tiles = {i: picks.get(f"tile.S{leader}.{name}", 0) for i, (leader, name) in leaders.items()}
+            index, lanes = picks[f"lanes.{region_label(fusion.region_of(number))}"]
+            parallel = (fusion.alias(number, index), lanes) if lanes > 1 else None
+            loops.append(Loops(order, tuple(sorted((i, t) for i, t in tiles.items() if t)), parallel))
+        formats = []
+        for tensor in sorted(stored_tensors(self.workload, fusion.cuts)):
+            form = next(f for f in self._allowed_formats(tensor) if str(f) == picks[f"format.{tensor}"])
+            if not self._suits(tensor, form, orders):
+                reason = _format_order(tensor, str(form), orders)
+                raise IllegalMapping(str(reason), (reason,))
+            formats.append((tensor, form.kinds))
         machine = tuple((k.removeprefix("machine."), v) for k, v in sorted(picks.items()) if k.startswith("machine."))
-        return Mapping(structure.cuts, tuple(loops), formats, picks["residency"], machine)
+        return Mapping(fusion.cuts, tuple(loops), tuple(formats), picks["residency"], machine)
 
 
-def _format_order(tensor: str, formats: str, orders: tuple[tuple[str, ...], ...]) -> Violation:
+def _format_order(tensor: str, formats: str, orders: Orders) -> Violation:
     return Violation("format-order", f"order {order_text(orders)}", f"one that walks {formats}", tensor)
 
 

@@ -59,9 +59,7 @@ def _dry_run(problem: Problem, as_json: bool) -> None:
         console.print_json(data=found)
         return
     console.print(str(problem.workload.program), markup=False)
-    console.print(
-        f"mappings in the space: {found['mappings']:.3g} in {found['structures']} structures of cuts and loop orders"
-    )
+    console.print(f"mappings in the space: {found['mappings']:.3g} in {found['fusions']} choices of cuts")
     console.print(
         f"legal among {found['sampled']} uniform samples: {found['legal']}, within capacity: {found['within_capacity']}"
     )

@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 
 from hwsim import Limits, Profile, energy_pj, simulate
-from mapper.legality import region_name
 from mapper.lowering import collect_output, lower_conversion, lower_region
 from mapper.machine import Machine
 from mapper.mapping import Mapping
+from mapper.regions import region_label
 from mapper.schedule import Conversion, Region, schedule
 from mapper.storage import Layout, Storage, store_tensor
 from mapper.tensor import SparseTensor
@@ -73,7 +73,7 @@ def evaluate(
         if isinstance(step, Conversion):
             name, graph = f"convert {step.tensor}", lower_conversion(step, machine, storage_of)
         else:
-            name, graph = region_name(step), lower_region(workload, mapping, machine, step, storage_of)
+            name, graph = region_label(step.statements), lower_region(workload, mapping, machine, step, storage_of)
         profile = simulate(graph, limits)
         profiles.append((name, profile))
         if profile.status != "done":

@@ -34,7 +34,7 @@ def forecast(problem: Problem) -> dict[str, Any]:
     seconds = spec.search.simulations * float(counted.mean()) / speed / spec.search.workers
     return {
         "mappings": float(space.size()),
-        "structures": len(space.structures),
+        "fusions": len(space.fusions),
         "sampled": SAMPLES,
         "legal": len(mappings),
         "within_capacity": len(fitting),

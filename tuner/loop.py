@@ -46,9 +46,15 @@ class Progress:
 def run_study(problem: Problem, store: StudyStore, study: StudyHandle, workers: int, report: Report) -> str:
     """Runs or resumes a study to its end; returns why it ended. Rows depend on the specification alone."""
     problem.workload.computed  # noqa: B018 - once here, so that every worker receives it
-    problem.space.structures  # noqa: B018 - an empty space is reported before any process starts
-    with open_executor(problem.space, workers) as executor:
-        return _Loop(problem, store, study, executor, report).run()
+    problem.space.fusions  # noqa: B018 - an empty space is reported before any process starts
+    try:
+        with open_executor(problem.space, workers) as executor:
+            return _Loop(problem, store, study, executor, report).run()
+    except BrokenProcessPool as error:
+        text = (
+            "a worker process died, most likely out of memory: what was committed is kept, rerun with fewer --workers"
+        )
+        raise StudyError(text) from error
 
 
 class _Loop:
@@ -170,12 +176,7 @@ class _Loop:
         return chosen
 
     def _simulate(self, mappings: Sequence[Mapping], limits: Limits) -> list[Simulation]:
-        futures = [self._executor.submit(simulate_task, m, limits) for m in mappings]
-        try:
-            return [f.result() for f in futures]
-        except BrokenProcessPool as error:
-            text = "a worker process died while simulating: most likely out of memory; rerun with fewer --workers"
-            raise StudyError(text) from error
+        return [f.result() for f in [self._executor.submit(simulate_task, m, limits) for m in mappings]]
 
     def _baseline(self) -> TrialRecord:
         mapping = default_mapping(self._problem.space)

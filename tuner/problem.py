@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from costmodel import MODEL_VERSION
+from hwsim import SIMULATOR_VERSION
 from mapper.space import MappingSpace
 from mapper.workload import Workload
 from studies.inputs import load_workload
@@ -22,8 +24,10 @@ class Problem:
 
     @property
     def identity(self) -> dict[str, Any]:
-        """Everything that decides the rows of the study, data included."""
-        return self.spec.identity({name: t.key for name, t in self.workload.tensors.items()})
+        """Everything that decides the rows of the study: specification, data, versions of model and simulator."""
+        versions = {"model": MODEL_VERSION, "simulator": SIMULATOR_VERSION}
+        data = {name: t.key for name, t in self.workload.tensors.items()}
+        return {**self.spec.identity(data), "versions": versions}
 
 
 def load_problem(spec: StudySpec, in_memory: Mapping[str, Any] | None = None) -> Problem:

@@ -72,7 +72,7 @@ class Search:
         from the model too; rows with neither count as pruned, and rejected and failed ones violate a constraint."""
         import optuna
 
-        known = row.values if row.values is not None else row.estimate if row.state != "failed" else None
+        known = None if row.failure else row.values or row.estimate
         trial = optuna.trial.create_trial(
             state=optuna.trial.TrialState.COMPLETE if known else optuna.trial.TrialState.PRUNED,
             values=[known[o] for o in self._objectives] if known else None,

@@ -74,7 +74,7 @@ def test_samples_are_legal_and_uniform() -> None:
 def test_fused_samples_are_legal() -> None:
     space = MappingSpace(chain(), RDA)
     rng = np.random.default_rng(1)
-    fused = [s for s in space.structures if not any(s.cuts)]
+    fused = [f for f in space.fusions if not any(f.cuts)]
     assert fused
     for _ in range(50):
         mapping = space.sample(rng, fused)
@@ -110,8 +110,11 @@ def test_cuts_without_a_common_order_are_refused_with_the_rule() -> None:
 
 def test_formats_with_a_mode_order_restrict_the_loop_orders() -> None:
     limits = SpaceLimits(formats={"A": (parse_format("csr", 2),), "B": (parse_format("csr", 2),)})
-    orders = {s.orders[0] for s in MappingSpace(product(), RDA, limits).structures}
-    assert orders == {("i", "k", "j")}
+    space = MappingSpace(product(), RDA, limits)
+    rng = np.random.default_rng(0)
+    assert {space.sample(rng).loops[0].order for _ in range(20)} == {("i", "k", "j")}
+    with pytest.raises(IllegalMapping, match="format-order at A"):
+        space.choose(Scripted({"order.S0": "k,i,j"}))
     both = SpaceLimits(
         formats={"A": (parse_format("csr", 2),), "B": (parse_format("csr", 2),)}, orders={"Z": (("j", "k", "i"),)}
     )

@@ -36,7 +36,7 @@ def test_dry_run_simulates_nothing_of_the_study(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
     assert found["mappings"] > 1000
-    assert found["structures"] == 6
+    assert found["fusions"] == 1
     assert found["minutes"] > 0
     assert not (tmp_path / "studies.db").exists()
 

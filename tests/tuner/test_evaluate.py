@@ -45,7 +45,7 @@ def to_scipy(tensor: SparseTensor) -> sp.csr_array:
 def check(workload: Workload, expected: np.ndarray, rng: np.random.Generator, mappings: int = MAPPINGS) -> None:
     """Mappings sampled uniformly from the space, half of them among those with something fused where that exists."""
     space, cache = MappingSpace(workload, RDA), StorageCache()
-    fused = [s for s in space.structures if not all(s.cuts)]
+    fused = [f for f in space.fusions if not all(f.cuts)]
     for n in range(mappings):
         mapping = space.sample(rng, fused if n % 2 and fused else None)
         result = evaluate(workload, mapping, RDA, Limits(max_tokens=50_000_000), cache)
