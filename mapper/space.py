@@ -90,7 +90,14 @@ class MappingSpace:
 
     def size(self) -> int:
         """Number of mappings: an upper bound, as lanes, units and mode orders of formats may forbid some."""
-        return sum(self._weight(fusion) for fusion in self.fusions)
+        return self._running[-1]
+
+    @cached_property
+    def _running(self) -> list[int]:
+        return self._running_weights(self.fusions)
+
+    def _running_weights(self, fusions: Sequence[Fusion]) -> list[int]:
+        return list(itertools.accumulate(map(self._weight, fusions)))
 
     def _weight(self, fusion: Fusion) -> int:
         return fusion.order_count * math.prod(len(choices) for _, choices in self._knobs(fusion))
@@ -101,7 +108,7 @@ class MappingSpace:
         Raises EmptySpace naming the rules that forbade all ``tries``.
         """
         among = self.fusions if fusions is None else fusions
-        running = list(itertools.accumulate(self._weight(fusion) for fusion in among))
+        running = self._running if fusions is None else self._running_weights(fusions)
         reasons: dict[str, int] = {}
         for _ in range(tries):
             fusion = among[bisect.bisect_right(running, int(rng.random() * running[-1]))]
