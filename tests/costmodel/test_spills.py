@@ -92,7 +92,7 @@ def test_mean_scopes_merge_where_keys_fit() -> None:
     assert across_steps[0] > 2 * within_blocks[0]
 
 
-@pytest.mark.parametrize(("padded", "bound"), [(False, 1.0 + 1e-9), (True, 1.8)])
+@pytest.mark.parametrize(("padded", "bound"), [(False, 1.0 + 1e-9), (True, 2.5)])
 def test_spills_of_random_mappings_are_near_a_walk(padded: bool, bound: float) -> None:
     rng = np.random.default_rng(3)
     tensors = {n: generate("power_law", shape=(40, 40), nnz=250, seed=s) for n, s in (("A", 1), ("B", 2))}
@@ -135,7 +135,7 @@ def test_sampled_replays_are_near_the_exact_ones(monkeypatch: pytest.MonkeyPatch
             if all(found):
                 errors.append(abs(np.log(found[1] / found[0])))
     assert len(errors) > 15
-    assert np.exp(np.mean(errors)) < 1.1
+    assert np.exp(np.mean(errors)) < 1.2
 
 
 def test_padding_makes_entries_of_zeros() -> None:

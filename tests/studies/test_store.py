@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 from sample_study import BATCH, DATASETS, baseline, batch, fill, identity
+from store_writers import commit_until_killed, race
 
 from mapper.errors import SparseLoomError, StudyError
 from studies import tables
@@ -283,25 +284,10 @@ class TestDatabase:
         thread.join()
 
 
-def _race(url: str, worker: int) -> None:
-    store = StudyStore(url)
-    fill(store, f"study-{worker}", 2)
-    store.studies()
-
-
-def _commit_until_killed(url: str) -> None:
-    store = StudyStore(url)
-    study = store.open(identity(), "sample")
-    number = 0
-    while True:
-        store.commit_batch(study.id, number, batch(number, pool=20))
-        number += 1
-
-
 class TestProcesses:
     def test_many_processes_create_and_write_one_file(self, url: str) -> None:
         context = multiprocessing.get_context("spawn")
-        workers = [context.Process(target=_race, args=(url, n)) for n in range(4)]
+        workers = [context.Process(target=race, args=(url, n)) for n in range(4)]
         for worker in workers:
             worker.start()
         for worker in workers:
@@ -312,7 +298,7 @@ class TestProcesses:
         assert all(store.trials(h.id) == [*batch(0), *batch(1)] for h in store.studies())
 
     def test_a_killed_writer_leaves_whole_batches(self, store: StudyStore, url: str) -> None:
-        process = multiprocessing.get_context("spawn").Process(target=_commit_until_killed, args=(url,))
+        process = multiprocessing.get_context("spawn").Process(target=commit_until_killed, args=(url,))
         process.start()
         deadline = time.monotonic() + 60
         while time.monotonic() < deadline and not any(h.batches >= 3 for h in store.studies()):
