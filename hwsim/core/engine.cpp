@@ -31,7 +31,8 @@ std::uint64_t Engine::tokens() const {
   return sum;
 }
 
-// Longest distance from a source decides; contexts on a cycle come last.
+// Connected parts one after the other, so that the channels of one stay in the cache while it runs; within a part the
+// longest distance from a source decides, contexts on a cycle come last.
 void Engine::rank_by_flow() {
   const std::size_t last = units.size();
   std::vector<std::size_t> depth(units.size(), 0), missing(units.size());
@@ -50,9 +51,32 @@ void Engine::rank_by_flow() {
     if (missing[unit->index]) depth[unit->index] = last;
     by_rank_.push_back(unit.get());
   }
-  std::stable_sort(by_rank_.begin(), by_rank_.end(),
-                   [&](Unit* a, Unit* b) { return depth[a->index] < depth[b->index]; });
+  const std::vector<std::size_t> part = connected_parts();
+  std::stable_sort(by_rank_.begin(), by_rank_.end(), [&](Unit* a, Unit* b) {
+    return std::pair(part[a->index], depth[a->index]) < std::pair(part[b->index], depth[b->index]);
+  });
   for (std::size_t rank = 0; rank < by_rank_.size(); ++rank) by_rank_[rank]->rank = std::uint32_t(rank);
+}
+
+// For every context the smallest index in the part of the graph that channels join it to.
+std::vector<std::size_t> Engine::connected_parts() const {
+  constexpr std::size_t unseen = ~std::size_t{0};
+  std::vector<std::size_t> part(units.size(), unseen);
+  std::vector<const Unit*> open;
+  for (const auto& first : units) {
+    if (part[first->index] != unseen) continue;
+    part[first->index] = first->index;
+    for (open.push_back(first.get()); !open.empty();) {
+      const Unit* unit = open.back();
+      open.pop_back();
+      const auto join = [&](const Unit* other) {
+        if (part[other->index] == unseen) part[other->index] = first->index, open.push_back(other);
+      };
+      for (const Channel* in : unit->ins) join(in->producer);
+      for (const Channel* out : unit->outs) join(out->consumer);
+    }
+  }
+  return part;
 }
 
 void Engine::make_ready(Unit& unit, Urgency urgency) {
@@ -132,7 +156,7 @@ const char* Engine::exceeded(const Limits& limits) const {
 std::string Engine::run(const Limits& limits, std::optional<std::uint64_t> shuffle_seed,
                         const std::function<void()>& interrupted) {
   using Clock = std::chrono::steady_clock;
-  constexpr std::uint64_t switches_between_checks = 1024;
+  const std::uint64_t switches_between_checks = std::max<std::uint64_t>(1024, 8 * units.size());  // a check looks at all
   if (shuffle_seed) shuffle_.emplace(*shuffle_seed);
   rank_by_flow();
   ready_.fill(std::vector<std::uint64_t>(units.size() / 64 + 1, 0));

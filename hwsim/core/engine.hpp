@@ -189,6 +189,7 @@ class Engine {
 
  private:
   void rank_by_flow();
+  std::vector<std::size_t> connected_parts() const;
   enum Urgency { now, later };
 
   void make_ready(Unit& unit, Urgency urgency);
