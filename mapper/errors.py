@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+
+from mapper.violation import Violation
 
 
 class SparseLoomError(Exception):
@@ -24,7 +26,11 @@ class NotationError(InputError):
 
 
 class IllegalMapping(SparseLoomError):
-    """A mapping breaks a rule of its program or machine; ``violations`` says which."""
+    """A mapping breaks rules of its program or machine; ``violations`` says which."""
+
+    def __init__(self, violations: Sequence[Violation], what: str = "") -> None:
+        self.violations = tuple(violations)
+        super().__init__(what + "; ".join(map(str, violations)))
 
 
 class EmptySpace(SparseLoomError):

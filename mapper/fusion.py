@@ -9,7 +9,8 @@ from functools import lru_cache
 
 from mapper.errors import IllegalMapping
 from mapper.program import Program
-from mapper.regions import Violation, cut_violations, region_label, regions_of, renaming
+from mapper.regions import cut_violations, region_label, regions_of, renaming
+from mapper.violation import Violation
 
 Orders = tuple[tuple[str, ...], ...]
 """A loop order per statement."""
@@ -69,18 +70,18 @@ class Fusion:
 def fuse(program: Program, cuts: tuple[bool, ...], pinned: dict[str, Orders]) -> Fusion:
     """The fusion that ``cuts`` make; ``pinned`` lists the allowed orders per target tensor.
 
-    Raises IllegalMapping (message, violations) where regions are impossible or no order serves one of them.
+    Raises IllegalMapping where regions are impossible or no order serves one of them.
     """
     broken = cut_violations(program, cuts)
     if broken:
-        raise IllegalMapping(str(broken[0]), broken)
+        raise IllegalMapping(broken)
     regions = regions_of(program, cuts)
     orders = tuple(_region_orders(program, cuts, region, pinned) for region in regions)
     for region, options in zip(regions, orders, strict=True):
         if not options:
             want = "one outer order for all fused statements"
             reason = Violation("no-common-order", "no loop order", want, region_label(region))
-            raise IllegalMapping(str(reason), (reason,))
+            raise IllegalMapping([reason])
     return Fusion(program, cuts, regions, orders)
 
 

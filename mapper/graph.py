@@ -38,6 +38,15 @@ CONTEXT_KINDS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "value_write": (("val",), ()),
     "source": ((), ("out",)),
     "sink": (("in",), ()),
+    "locate": (("crd", "ref"), ("ref",)),
+    "mask": (("crd", "val", "mask"), ("crd", "val")),
+    "hold": (("outer", "in"), ("out",)),
+    "drop_fiber": (("outer", "crd"), ("outer", "crd")),
+    "scatter": (("in",), ("out*",)),
+    "gather": (("in*",), ("out",)),
+    "combine": (("val*",), ("val",)),
+    "block_alu": (("a", "b"), ("ref",)),
+    "python": (("in*",), ("out*",)),
 }
 
 

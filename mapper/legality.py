@@ -9,8 +9,9 @@ from mapper.lowering import lower_lane
 from mapper.machine import Machine
 from mapper.mapping import Loops, Mapping
 from mapper.program import Statement
-from mapper.regions import Violation, cut_violations, edge_violations, region_label, regions_of
+from mapper.regions import cut_violations, edge_violations, region_label, regions_of
 from mapper.schedule import Region, schedule
+from mapper.violation import Violation
 from mapper.workload import Workload
 
 PORTED = {"scan", "repeat", "intersect", "union", "array", "alu", "map", "reduce", "accumulate", "tile_load", "store"}

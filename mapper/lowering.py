@@ -161,8 +161,9 @@ class _RegionLowering:
             missing = []
         extents, tiles = self._workload.extents[number], dict(loops.tiles)
         return [
-            Universe(self._build, i, tuple(x for x in loops.nest if x[0] == i), extents[i], tiles.get(i, 0), lane)
+            Universe(self._build, f"all {i} in S{number}{self._suffix}", own, extents[i], tiles.get(i, 0), lane)
             for i in missing
+            for own in [tuple(loop for loop in loops.nest if loop[0] == i)]
         ]
 
     def _iterate(

@@ -18,6 +18,21 @@ from mapper.errors import InputError, nearest
 
 PRESETS = Path(__file__).parent / "machines"
 
+SOURCE_GROUPS: dict[str, tuple[str, ...]] = {
+    "clock": ("clock_ghz",),
+    "fifos": ("fifo_depth", "channel_latency_cycles", "response_latency_cycles"),
+    "buffers": ("prefetch_tiles", "buffer_bytes", "accumulator_bytes"),
+    "drain": ("drain_cycles_per_entry",),
+    "widths": ("value_bytes", "coordinate_bytes", "pointer_bytes", "descriptor_bytes"),
+    "dram": ("dram_channels", "dram_bytes_per_cycle", "dram_burst_bytes", "dram_latency_cycles"),
+    "units": ("units",),
+}
+"""Fields of a machine that share one entry in the ``sources`` of a preset; figures of energy have one each, and
+``area`` says what is known of the silicon."""
+
+REAL_FIELDS = ("clock_ghz", "dram_bytes_per_cycle")
+"""Numeric fields that need not be integers."""
+
 
 @dataclass(frozen=True, slots=True)
 class Energy:
@@ -84,11 +99,23 @@ def preset_names() -> tuple[str, ...]:
 
 def load_machine(name: str) -> Machine:
     """The bundled machine ``name``. Raises InputError with the valid names otherwise."""
-    if name not in preset_names():
-        raise InputError(f"unknown machine {name!r}.{nearest(name, preset_names())}")
-    fields = yaml.safe_load((PRESETS / f"{name}.yaml").read_text())
+    fields = _preset(name)
     fields.pop("sources")
     return Machine(name=name, energy=Energy(**fields.pop("energy")), **fields)
+
+
+def machine_sources(name: str) -> dict[str, str]:
+    """Where the figures of the bundled machine ``name`` come from, by group of fields (``SOURCE_GROUPS``), figure of
+    energy, and ``area``. Raises InputError as ``load_machine``."""
+    sources: dict[str, str] = _preset(name)["sources"]
+    return sources
+
+
+def _preset(name: str) -> dict[str, Any]:
+    if name not in preset_names():
+        raise InputError(f"unknown machine {name!r}.{nearest(name, preset_names())}")
+    fields: dict[str, Any] = yaml.safe_load((PRESETS / f"{name}.yaml").read_text())
+    return fields
 
 
 def _check_field(name: str, value: Any) -> None:
@@ -97,7 +124,7 @@ def _check_field(name: str, value: Any) -> None:
     optional = name in ("fifo_depth", "buffer_bytes", "accumulator_bytes", "dram_channels")
     if value is None and optional:
         return
-    real = name in ("clock_ghz", "dram_bytes_per_cycle")
+    real = name in REAL_FIELDS
     if isinstance(value, bool) or not isinstance(value, int | float if real else int):
         raise InputError(f"machine field {name!r} must be {'a number' if real else 'an integer'}, got {value!r}")
     if value < (0 if name in ("descriptor_bytes", "drain_cycles_per_entry", "dram_latency_cycles") else 1e-9):

@@ -128,18 +128,18 @@ class Universe:
     """All coordinates of one index: makes a sum or a dense map iterate over the full extent."""
 
     def __init__(
-        self, build: GraphBuilder, index: str, loops: tuple[Loop, ...], extent: int, tile: int,
+        self, build: GraphBuilder, name: str, loops: tuple[Loop, ...], extent: int, tile: int,
         lane: tuple[Loop, int, int] | None,
     ) -> None:  # fmt: skip
-        self.loops, self._index, self._lane = loops, index, lane
+        self.name, self.loops, self._lane = name, loops, lane
         tiles = -(-extent // tile) if tile else 1
         inner = np.minimum(tile, extent - np.arange(tiles) * tile) if tile else np.array([extent])
         outer = {"tile": np.array([0, tiles], np.int64)} if tile else {}
         self._pos = {**outer, "inner": np.concatenate([[0], np.cumsum(inner)]).astype(np.int64)}
-        (self.ref,) = build.add("root", f"root all {index}")
+        (self.ref,) = build.add("root", f"root {name}")
 
     def scan(self, build: GraphBuilder, loop: Loop, joined: bool) -> tuple[Stream, Stream]:
-        name, limits = f"scan all {loop_name(loop)}", lane_limits(self._lane, loop)
+        name, limits = f"scan {self.name}.{loop_name(loop)}", lane_limits(self._lane, loop)
         crd, ref = build.add("scan", name, [self.ref], 2, limits, {"pos": self._pos[loop[1]]})
         return crd, ref
 

@@ -8,23 +8,10 @@ with exactly the producer's loops over the tensor's indices (no replay of a stre
 from __future__ import annotations
 
 import graphlib
-from dataclasses import dataclass
 
 from mapper.mapping import Loop, Loops
 from mapper.program import Edge, Program
-
-
-@dataclass(frozen=True, slots=True)
-class Violation:
-    """A broken rule: what was measured, what the limit is, and where."""
-
-    rule: str
-    measured: str
-    limit: str
-    where: str
-
-    def __str__(self) -> str:
-        return f"{self.rule} at {self.where}: {self.measured} (must be {self.limit})"
+from mapper.violation import Violation
 
 
 def regions_of(program: Program, cuts: tuple[bool, ...]) -> tuple[tuple[int, ...], ...]:

@@ -23,8 +23,9 @@ from mapper.fusion import Fusion, Orders, fuse, order_text
 from mapper.legality import stored_tensors, violations
 from mapper.machine import Machine
 from mapper.mapping import Loops, Mapping
-from mapper.regions import Violation, region_label
+from mapper.regions import region_label
 from mapper.space_limits import SpaceLimits, check_names
+from mapper.violation import Violation
 from mapper.workload import Workload
 
 MOST_TILES = 1024
@@ -67,7 +68,7 @@ class MappingSpace:
             try:
                 found.append(fuse(self.workload.program, cuts, self.limits.orders))
             except IllegalMapping as error:
-                reasons += error.args[1]
+                reasons += error.violations
         if not any(self._has_order(fusion, reasons) for fusion in found):
             rules = "; ".join(dict.fromkeys(map(str, reasons)))
             raise EmptySpace(f"the mapping space is empty: {rules or 'no cuts are allowed'}")
@@ -118,7 +119,7 @@ class MappingSpace:
                 mapping = self._assemble(fusion, orders, picks)
                 broken = self.violations(mapping)
             except IllegalMapping as error:
-                broken = error.args[1]
+                broken = error.violations
             if not broken:
                 return mapping
             for violation in broken:
@@ -130,7 +131,7 @@ class MappingSpace:
         """The mapping that ``chooser`` makes, one named knob at a time; knobs without a choice are not asked, and a
         knob of one name always has the same choices.
 
-        Raises IllegalMapping (message, violations) for cuts that no order serves and formats that do not suit orders.
+        Raises IllegalMapping for cuts that no order serves and formats that do not suit orders.
         """
         cuts = tuple(self._choose_cut(chooser, n) for n in range(len(self.workload.program.edges)))
         fusion = fuse(self.workload.program, cuts, self.limits.orders)
@@ -219,8 +220,7 @@ class MappingSpace:
         for tensor in sorted(stored_tensors(self.workload, fusion.cuts)):
             form = next(f for f in self._allowed_formats(tensor) if str(f) == picks[f"format.{tensor}"])
             if not self._suits(tensor, form, orders):
-                reason = _format_order(tensor, str(form), orders)
-                raise IllegalMapping(str(reason), (reason,))
+                raise IllegalMapping([_format_order(tensor, str(form), orders)])
             formats.append((tensor, form.kinds))
         machine = tuple((k.removeprefix("machine."), v) for k, v in sorted(picks.items()) if k.startswith("machine."))
         return Mapping(fusion.cuts, tuple(loops), tuple(formats), picks["residency"], machine)

@@ -8,6 +8,7 @@
 * ``work.py``       what worker processes do: screening and simulation (``evaluate.py``).
 * ``selection.py``  which screened candidates are simulated.
 * ``forecast.py``   ``--dry-run``; ``outcome.py`` the closing table.
+* ``calibration.py``  fits machine fields to measured cycles (``measurement.py`` reads them).
 """
 
 from typing import Any

@@ -10,8 +10,8 @@ import numpy as np
 
 from mapper.errors import IllegalMapping
 from mapper.mapping import Mapping
-from mapper.regions import Violation
 from mapper.space import MappingSpace
+from mapper.violation import Violation
 from studies.pareto import pareto_front
 from studies.records import TrialRecord
 from studies.spec import SearchSettings
@@ -90,6 +90,6 @@ class Search:
         try:
             mapping = self._space.choose(TrialChooser(trial))
         except IllegalMapping as error:
-            broken = error.args[1]
+            broken = error.violations
         texts = {n: optuna.distributions.distribution_to_json(d) for n, d in trial.distributions.items()}
         return Proposal(mapping, broken, dict(trial.params), texts)
