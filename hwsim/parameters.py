@@ -6,7 +6,8 @@ from mapper.errors import GraphError, nearest
 from mapper.graph import CONTEXT_KINDS, Context
 
 PARAMETERS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
-    "scan": ((), ("lo", "hi")),
+    "scan": ((), ("lo", "hi", "storage", "size", "word_bits", "n", "m")),
+    "intersect": ((), ("strategy",)),
     "alu": (("op",), ()),
     "map": (("op",), ("factor",)),
     "reduce": (("op", "empty"), ()),
@@ -28,17 +29,30 @@ PARAMETERS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     ),
     "source": (("tokens",), ("times",)),
     "sink": ((), ("times", "dtype")),
+    "scatter": (("by",), ()),
+    "gather": (("by",), ()),
+    "block_alu": (("op", "rows", "cols", "operations_per_cycle"), ("inner", "latency_cycles")),
+    "python": (("generator",), ()),
 }  # fmt: skip
 """Required and optional parameters of each kind; kinds not named take none."""
 
 ARRAYS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
-    "scan": (("pos",), ("crd",)),
+    "scan": (("pos",), ("crd", "mask", "length")),
+    "intersect": ((), tuple(f"{array}_{side}" for side in range(2, 9) for array in ("pos", "crd"))),
+    "locate": (("pos",), ()),
+    "block_alu": (("a", "b", "out"), ()),
     "array": (("values",), ()),
     "tile_load": (("value_bytes", "metadata_bytes", "address"), ()),
 }
-"""Required and optional arrays of each kind: int64 (``values``: float64), one-dimensional, C-contiguous."""
+"""Required and optional arrays of each kind: int64 (``values`` and those of ``block_alu``: float64), one-dimensional,
+C-contiguous."""
 
 CHOICES: dict[tuple[str, str], tuple[str, ...]] = {
+    ("scan", "storage"): ("bitmask", "run_length", "n_of_m"),
+    ("intersect", "strategy"): ("two_finger", "galloping", "leader_follower"),
+    ("scatter", "by"): ("element", "fiber"),
+    ("gather", "by"): ("element", "fiber"),
+    ("block_alu", "op"): ("matmul", "mul", "add", "sub"),
     ("alu", "op"): ("mul", "add", "sub", "div", "max", "min"),
     ("map", "op"): (
         "relu", "exp", "tanh", "sigmoid", "gelu", "abs", "neg", "sqrt", "rsqrt", "square", "log", "scale",

@@ -10,6 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mapper.canonical import plain
+from mapper.errors import InputError
+from mapper.graph import Graph
 
 from .deadlock import Deadlock
 
@@ -86,6 +88,24 @@ class Profile:
         """Payload bytes over all tensors and both directions."""
         return sum(row.values_bytes + row.metadata_bytes for row in self.traffic)
 
+    def require_run_of(self, graph: Graph) -> None:
+        """Raises ``InputError`` unless this can be a run of ``graph``: contexts and channels have the same names."""
+        for what, ran, given in (
+            ("context", self.contexts, graph.contexts),
+            ("channel", self.channels, graph.channels),
+        ):
+            if [row.name for row in ran] != [record.name for record in given]:
+                raise InputError(
+                    f"the profile must be a run of this graph, but they differ in their {what}s "
+                    f"({len(ran)} and {len(given)}); simulate the graph again"
+                )
+
     def to_json(self) -> dict[str, Any]:
         """Every figure as JSON types; outputs and sinks, which are data, are left out."""
         return {f.name: plain(getattr(self, f.name)) for f in fields(self) if f.name not in ("outputs", "sinks")}
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        from .profile_html import profile_html  # which imports this module
+
+        return profile_html(self)

@@ -16,12 +16,13 @@ from mapper.graph import CONTEXT_KINDS, UNCONNECTED, Context, Graph
 
 from .deadlock import Blocked, Deadlock
 from .parameters import check_parameters
+from .python_context import Driver
 from .result import ChannelProfile, ContextProfile, Profile, TrafficRow
 
 _NO_LIMIT = 2**63 - 1
 
 
-SIMULATOR_VERSION = 1
+SIMULATOR_VERSION = 2
 """Raised whenever a profile may change; rows of a study carry it."""
 
 
@@ -51,7 +52,7 @@ def simulate(graph: Graph, limits: Limits = Limits(), *, shuffle_seed: int | Non
     dram = graph.dram
     try:
         raw = core.run(
-            [(c.name, c.kind, c.inputs, c.outputs, dict(c.params), dict(c.arrays)) for c in graph.contexts],
+            [(c.name, c.kind, c.inputs, c.outputs, _parameters(c), dict(c.arrays)) for c in graph.contexts],
             [(-1 if c.capacity is None else c.capacity, c.latency, c.response_latency) for c in graph.channels],
             len(graph.tensors),
             (dram.channels, dram.bytes_per_cycle, dram.burst_bytes, dram.latency_cycles) if dram else None,
@@ -104,7 +105,7 @@ def _check_wiring(graph: Graph) -> None:
                     f"got {len(given)} channels."
                 )
             for name, channel in zip(names, given, strict=True):
-                if channel == UNCONNECTED and (not reads or name + "?" in ports):
+                if channel == UNCONNECTED and (not reads or name + "?" in ports or _looked_up(context, name)):
                     continue
                 if not 0 <= channel < len(graph.channels):
                     raise GraphError(
@@ -121,6 +122,16 @@ def _check_wiring(graph: Graph) -> None:
         if None in users:
             dangling = graph.channels[users.index(None)].name
             raise GraphError(f"channel {dangling!r} must have one {missing}, got none.")
+
+
+def _looked_up(context: Context, port: str) -> bool:
+    """Whether the port is a follower's coordinates, which its arrays hold."""
+    return context.params.get("strategy") == "leader_follower" and port.startswith("crd_") and port != "crd_1"
+
+
+def _parameters(context: Context) -> dict[str, Any]:
+    """Parameters as the core takes them: a fresh run of the generator for a ``python`` context."""
+    return {"driver": Driver(context)} if context.kind == "python" else dict(context.params)
 
 
 def _or_no_limit(limit: int | None) -> int:

@@ -68,7 +68,7 @@ nb::dict result(Engine& engine, const std::string& status) {
     for (const Channel* in : unit->ins) (in->producer->kind == "tile_load" ? memory : starved) += in->waited;
     for (const Channel* out : unit->outs) blocked += out->blocked;
     Record& r = unit->record;
-    if (unit->kind == "intersect" || unit->kind == "union") r.comparisons = std::int64_t(unit->turns);
+    if (unit->kind == "intersect" || unit->kind == "union") r.comparisons = std::int64_t(unit->busy());
     units.append(nb::make_tuple(unit->busy(), starved, blocked, memory, elapsed - unit->t, unit->turns,
                                 nb::make_tuple(r.multiplies, r.additions, r.comparisons, r.spilled, r.hits, r.misses)));
     if (unit->kind == "sink" || unit->kind == "store" || unit->kind == "crd_write" || unit->kind == "value_write")

@@ -156,7 +156,7 @@ const char* Engine::exceeded(const Limits& limits) const {
 std::string Engine::run(const Limits& limits, std::optional<std::uint64_t> shuffle_seed,
                         const std::function<void()>& interrupted) {
   using Clock = std::chrono::steady_clock;
-  const std::uint64_t switches_between_checks = std::max<std::uint64_t>(1024, 8 * units.size());  // a check looks at all
+  const std::uint64_t switches_between_checks = std::max<std::uint64_t>(1024, 8 * units.size());  // one looks at all
   if (shuffle_seed) shuffle_.emplace(*shuffle_seed);
   rank_by_flow();
   ready_.fill(std::vector<std::uint64_t>(units.size() / 64 + 1, 0));

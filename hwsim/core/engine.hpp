@@ -65,6 +65,7 @@ struct Unit {
   HWSIM_INLINE void end_turn() { ++t, ++turns; }
   void end_turn(Time cycles) { t += cycles, surplus += std::int64_t(cycles) - 1, ++turns; }
   void end_free_turn() { --surplus, ++turns; }
+  void spend(Time cycles) { t += cycles, surplus += std::int64_t(cycles); }  // within a turn
   Time busy() const { return turns + Time(surplus); }
   void wait_until(Time time) {
     if (time > t) starved += time - t, t = time;

@@ -1,4 +1,5 @@
-// Joins of coordinate streams: intersect, union; and drop_empty, which removes what a union left without a value.
+// Joins of coordinate streams: intersect, also galloping, and union; and drop_empty, which removes what a union left
+// without a value.
 #pragma once
 
 #include <algorithm>
@@ -82,6 +83,37 @@ Task intersect(Unit& u, JoinPorts<N> p) {
       if (p.crd[0].head().is_done()) co_return;
       for (std::size_t i = 0; i < N; ++i) p.crd[i].drop(u), p.ref[i].drop(u);
     }
+    u.end_turn();
+  }
+}
+
+// An intersect in which the sides that are behind skip their elements below the furthest head in one jump, until none
+// is behind or one has landed beyond: the largest number k of skipped elements costs ceil(log2(k + 1)) cycles. What is
+// skipped and where the jump lands must have come; so jumps of one element are two-finger steps cycle for cycle.
+template <std::size_t N>
+Task gallop(Unit& u, JoinPorts<N> p) {
+  for (;;) {
+    while (Channel* in = p.missing()) co_await u.token(in);
+    auto keys = p.peek(u);
+    const std::int64_t furthest = *std::max_element(keys.begin(), keys.end());
+    const Time start = u.t;
+    std::array<std::uint64_t, N> skipped{};
+    while (*std::max_element(keys.begin(), keys.end()) == furthest && p.drop_behind(u)) {
+      for (std::size_t i = 0; i < N; ++i) skipped[i] += keys[i] < furthest;
+      while (Channel* in = p.missing()) co_await u.token(in);
+      keys = p.peek(u);
+    }
+    if (const std::uint64_t most = *std::max_element(skipped.begin(), skipped.end())) {
+      const Time end = start + Time(std::bit_width(most));
+      u.end_turn(end > u.t ? end - u.t : 0);
+      continue;
+    }
+    PUSH(p.out_crd, p.crd[0].head());
+    for (std::size_t i = 0; i < N; ++i) {
+      PUSH(p.out_ref[i], p.ref[i].head());
+    }
+    if (p.crd[0].head().is_done()) co_return;
+    for (std::size_t i = 0; i < N; ++i) p.crd[i].drop(u), p.ref[i].drop(u);
     u.end_turn();
   }
 }

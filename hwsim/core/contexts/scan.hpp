@@ -79,25 +79,16 @@ struct RawLevel {
   std::int64_t fiber = 0, element = 0;  // numbers of the current fiber and the next element
   std::int64_t last_stop = 0;           // level of the last raw Stop; above 0 it has ended the group too
 
-  bool starved() const { return crd.starved() || (payload.connected() && payload.starved()) || parent.starved(); }
-  Channel* missing() const {
-    return (crd.starved() ? crd : payload.connected() && payload.starved() ? payload : parent).channel;
-  }
-  // Pops one token of the current fiber and its payload; at its Stop the owner goes too.
-  std::pair<Token, Token> take(Unit& u) {
-    const Token owner = parent.peek(u);
+  // Takes note of a token of the current fiber and its payload, both popped; at its Stop the owner goes too.
+  void taken(Unit& u, Token owner, Token x, Token y) {
     if (last_stop > 0) u.misaligned({{"parent", owner}, {"crd", Token::stop(last_stop)}});
-    const Token x = crd.pop(u);
-    const Token y = payload.connected() ? payload.pop(u) : x.is_val() ? Token::val(element) : x;
     if (!owner.is_val() || x.is_empty() || x.is_done()) u.misaligned({{"parent", owner}, {"crd", x}});
     if (x.is_val() ? !y.is_val() && !y.is_empty() : x != y) u.misaligned({{"crd", x}, {"payload", y}});
     if (x.is_val()) ++element;
     else parent.drop(u), last_stop = x.bits, ++fiber;
-    return {x, y};
   }
-  // Pops the lone Stop of a group without fibers.
-  void take_empty_group(Unit& u, Token owner) {
-    const Token x = crd.pop(u), y = payload.connected() ? payload.pop(u) : x;
+  // Takes note of the lone Stop of a group without fibers.
+  void taken_empty_group(Unit& u, Token owner, Token x, Token y) {
     if (x != Token::stop(owner.bits + 1) || x != y) u.misaligned({{"parent", owner}, {"crd", x}, {"payload", y}});
     last_stop = x.bits;
   }
@@ -112,7 +103,6 @@ struct RawLevel {
 // A scan of a level that is produced on the fly. `ref` asks for fibers by number, in increasing order, perhaps leaving
 // some out: those are discarded, one raw token per cycle, once a later one is asked for or the stream ends. Groups of
 // `ref` need not be groups of `parent`: a union adds empty ones, an intersection leaves some out.
-#define AWAIT_RAW(raw) while ((raw).starved()) co_await u.token((raw).missing())
 inline Task stream_scan(Unit& u, In ref, RawLevel raw, Out crd, Out out) {
   for (;;) {
     POP(r, ref);
@@ -125,16 +115,26 @@ inline Task stream_scan(Unit& u, In ref, RawLevel raw, Out crd, Out out) {
       if (owner.is_done()) break;
       if (owner.is_stop()) {
         if (raw.last_stop == 0) {
-          AWAIT_RAW(raw);
-          raw.take_empty_group(u, owner);
+          POP(x, raw.crd);
+          Token y = x;
+          if (raw.payload.connected()) {
+            POP(payload, raw.payload);
+            y = payload;
+          }
+          raw.taken_empty_group(u, owner, x, y);
           u.end_turn();
         }
         raw.close_group(u, owner);
         continue;
       }
-      AWAIT_RAW(raw);
       const bool wanted = r.is_val() && raw.fiber == r.bits;
-      const auto [x, y] = raw.take(u);
+      POP(x, raw.crd);
+      Token y = x.is_val() ? Token::val(raw.element) : x;
+      if (raw.payload.connected()) {
+        POP(payload, raw.payload);
+        y = payload;
+      }
+      raw.taken(u, owner, x, y);
       if (wanted && !x.is_val()) break;  // its Stop goes with the closing turn below
       if (wanted) {
         PUSH(crd, x);
@@ -159,6 +159,5 @@ inline Task stream_scan(Unit& u, In ref, RawLevel raw, Out crd, Out out) {
   PUSH(out, Token::done());
 }
 
-#undef AWAIT_RAW
 
 }  // namespace hwsim

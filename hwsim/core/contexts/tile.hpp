@@ -97,7 +97,8 @@ inline Task convert(Unit& u, Traffic& account, Account read, Account write, std:
     if (k < 0) continue;
     u.reach(there[std::size_t(k)]);
     if (share(out, k) > share(out, k - 1)) {
-      written = co_await u.access(share(out, k - 1), share(out, k) - share(out, k - 1), true);
+      const Time finish = co_await u.access(share(out, k - 1), share(out, k) - share(out, k - 1), true);
+      written = std::max(written, finish);  // an earlier write may finish later, on another channel
       ++account.write.requests;
     }
     u.end_free_turn();

@@ -1,0 +1,168 @@
+// Scans of levels that are stored as bit masks, as runs, or as N of every M.
+#pragma once
+
+#include <bit>
+
+#include "../builder.hpp"
+
+namespace hwsim {
+
+struct Element {
+  std::int64_t crd, ref;
+  Time idle;   // cycles spent before it on storage that holds no element
+  bool found;  // false: the fiber has no more
+};
+
+// A bit per coordinate, packed into words of 64, every fiber from a fresh word on. Elements are numbered through. The
+// unit reads `word_bits` bits at once: an element per cycle, and a cycle for a group of bits without any.
+struct BitmaskWalk {
+  std::span<const std::int64_t> pos{}, mask{};
+  std::int64_t size = 0, word_bits = 64;
+  std::int64_t fiber = 0, at = 0, ref = 0;
+  bool used = false;  // the group of bits at `at` has had an element
+
+  std::int64_t words() const { return (size + 63) / 64; }
+  void open(std::int64_t r) { fiber = r, at = 0, ref = pos[std::size_t(r)], used = false; }
+  Element next() {
+    for (Time idle = 0;;) {
+      if (at >= size) return {0, 0, idle, false};
+      const auto word = std::uint64_t(mask[std::size_t(fiber * words() + at / 64)]);
+      const std::int64_t stop = std::min(at - at % word_bits + word_bits, size);
+      const std::uint64_t rest = word >> at % 64;
+      const std::int64_t found = rest ? at + std::countr_zero(rest) : stop;
+      if (found < stop) {
+        at = found + 1, used = at < stop;
+        return {found, ref++, idle, true};
+      }
+      idle += !used;
+      at = stop, used = false;
+    }
+  }
+};
+
+// Runs of coordinates crd[q] .. crd[q] + length[q]; all elements of run q have reference q, for they share its value.
+struct RunWalk {
+  std::span<const std::int64_t> pos{}, crd{}, length{};
+  std::int64_t run = 0, end = 0, offset = 0;
+
+  void open(std::int64_t r) { run = pos[std::size_t(r)], end = pos[std::size_t(r) + 1], offset = 0; }
+  Element next() {
+    while (run < end && offset == length[std::size_t(run)]) ++run, offset = 0;
+    if (run == end) return {0, 0, 0, false};
+    return {crd[std::size_t(run)] + offset++, run, 0, true};
+  }
+};
+
+// Of every m coordinates, n have a place: place p holds coordinate m * (group of p in its fiber) + crd[p].
+struct GroupWalk {
+  std::span<const std::int64_t> pos{}, crd{};
+  std::int64_t n = 2, m = 4;
+  std::int64_t begin = 0, at = 0, end = 0;
+
+  void open(std::int64_t r) { begin = at = pos[std::size_t(r)], end = pos[std::size_t(r) + 1]; }
+  Element next() {
+    if (at == end) return {0, 0, 0, false};
+    const std::int64_t p = at++;
+    return {(p - begin) / n * m + crd[std::size_t(p)], p, 0, true};
+  }
+};
+
+// `scan` turn for turn, elements coming from a walk.
+template <class Walk>
+Task scan_walk(Unit& u, In in, Out crd, Out ref, Walk walk) {
+  for (;;) {
+    POP(r, in);
+    if (r.is_done()) break;
+    std::int64_t closing = 0;
+    if (r.is_stop()) {
+      closing = r.bits + 1;
+    } else {
+      if (r.is_val()) {
+        if (r.bits < 0 || r.bits + 1 >= std::int64_t(walk.pos.size()))
+          u.fail("port ref has reference " + std::to_string(r.bits) + ", the level has " +
+                 std::to_string(walk.pos.size() - 1) + " fibers.");
+        walk.open(r.bits);
+        for (;;) {
+          const Element element = walk.next();
+          u.spend(element.idle);
+          if (!element.found) break;
+          PUSH(crd, Token::val(element.crd));
+          PUSH(ref, Token::val(element.ref));
+          u.end_turn();
+        }
+      }
+      PEEK(next, in);
+      if (next.is_stop()) in.drop(u), closing = next.bits + 1;
+    }
+    PUSH(crd, Token::stop(closing));
+    PUSH(ref, Token::stop(closing));
+    u.end_turn();
+  }
+  PUSH(crd, Token::done());
+  PUSH(ref, Token::done());
+}
+
+template <class Walk>
+Task scan_walk(const Builder& b, Walk walk) {
+  return scan_walk(b.u, b.in(0), b.out(0), b.out(1), walk);
+}
+
+inline Task scan_bitmask(const Builder& b) {
+  BitmaskWalk walk{.mask = b.values<std::int64_t>("mask"), .size = b.param<std::int64_t>("size"),
+                   .word_bits = b.param<std::int64_t>("word_bits", 64)};
+  walk.pos = b.fibers("pos", std::numeric_limits<std::int64_t>::max(), "memory");
+  const std::int64_t fibers = std::int64_t(walk.pos.size()) - 1;
+  if (walk.word_bits < 1 || walk.word_bits > 64 || 64 % walk.word_bits)
+    b.u.fail("'word_bits' must be a power of two up to 64, got " + std::to_string(walk.word_bits) + ".");
+  if (walk.size < 1 || std::int64_t(walk.mask.size()) != fibers * walk.words())
+    b.u.fail("array 'mask' must hold " + std::to_string(walk.words()) + " words of 64 bits for each of the " +
+             std::to_string(fibers) + " fibers of extent 'size' " + std::to_string(walk.size) + ", got " +
+             std::to_string(walk.mask.size()) + ".");
+  for (std::int64_t r = 0; r < fibers; ++r) {
+    std::int64_t set = 0;
+    for (std::int64_t w = r * walk.words(); w < (r + 1) * walk.words(); ++w)
+      set += std::popcount(std::uint64_t(walk.mask[std::size_t(w)]));
+    const auto last = std::uint64_t(walk.mask[std::size_t((r + 1) * walk.words() - 1)]);
+    if (set != walk.pos[std::size_t(r) + 1] - walk.pos[std::size_t(r)] || (walk.size % 64 && last >> walk.size % 64))
+      b.u.fail("the bits of fiber " + std::to_string(r) + " in 'mask' must be as many as 'pos' says, below 'size'.");
+  }
+  return scan_walk(b, walk);
+}
+
+inline Task scan_runs(const Builder& b) {
+  RunWalk walk{.crd = b.values<std::int64_t>("crd"), .length = b.values<std::int64_t>("length")};
+  walk.pos = b.fibers("pos", std::int64_t(walk.crd.size()), "'crd'");
+  if (walk.length.size() != walk.crd.size()) b.u.fail("arrays 'crd' and 'length' must have one entry per run each.");
+  for (const std::int64_t length : walk.length)
+    if (length < 0) b.u.fail("array 'length' must not be negative, got " + std::to_string(length) + ".");
+  return scan_walk(b, walk);
+}
+
+inline Task scan_groups(const Builder& b) {
+  GroupWalk walk{.crd = b.values<std::int64_t>("crd"), .n = b.param<std::int64_t>("n"),
+                 .m = b.param<std::int64_t>("m")};
+  walk.pos = b.fibers("pos", std::int64_t(walk.crd.size()), "'crd'");
+  if (walk.n < 1 || walk.m < walk.n) b.u.fail("'n' and 'm' must be 1 <= n <= m.");
+  for (std::size_t r = 0; r + 1 < walk.pos.size(); ++r) {
+    const std::int64_t begin = walk.pos[r], end = walk.pos[r + 1];
+    if ((end - begin) % walk.n) b.u.fail("fiber " + std::to_string(r) + " must hold whole groups of 'n' places.");
+    for (std::int64_t p = begin; p < end; ++p) {
+      const std::int64_t c = walk.crd[std::size_t(p)];
+      if (c < 0 || c >= walk.m || ((p - begin) % walk.n && c <= walk.crd[std::size_t(p) - 1]))
+        b.u.fail("array 'crd' must increase from 0 or more to below 'm' in every group, place " + std::to_string(p) +
+                 " has " + std::to_string(c) + ".");
+    }
+  }
+  return scan_walk(b, walk);
+}
+
+inline Task scan_stored(const Builder& b) {
+  if (b.has("lo") || b.has("hi")) b.u.fail("'lo' and 'hi' restrict dense and compressed levels only.");
+  switch (b.choice<int>("storage", {"bitmask", "run_length", "n_of_m"})) {
+    case 0: return scan_bitmask(b);
+    case 1: return scan_runs(b);
+    default: return scan_groups(b);
+  }
+}
+
+}  // namespace hwsim

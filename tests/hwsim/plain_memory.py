@@ -1,0 +1,191 @@
+"""Contexts of the plain simulator that use off-chip memory."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from plain_unit import DONE, Body, Fifo, Unit, is_stop, is_val, stop_token, val_token
+
+
+def _close_fibers(u: Unit, keys: list[tuple[int, Fifo | None]], depth: int, level: int) -> Body:
+    """The coordinate streams (level, port) at Stop ``level`` of the values, whose depth is ``depth``."""
+    for q, port in keys:
+        head = yield from u.peek(port)
+        if q < depth and is_val(head) and level >= depth - q - 1:
+            yield from u.pop(port)
+        if level >= depth - q:
+            stop = yield from u.pop(port)
+            assert stop == stop_token(level - (depth - q))
+
+
+def accumulate(u: Unit) -> Body:
+    p, outer_in, val_in = u.params, u.ins[0], u.ins[-1]
+    depth, levels = p["depth"], p["levels"]
+    keys = list(zip(levels, u.ins[1:-1], strict=True))
+    per_entry, capacity = p.get("drain_cycles_per_entry", 0), p.get("capacity_entries", 0)
+    entry = p.get("entry_value_bytes", 0), p.get("entry_metadata_bytes", 0)
+    sums: dict[tuple[int, ...], float] = {}
+    run: set[tuple[int, ...]] = set()
+    spilled, ended = 0, False
+    while True:
+        outer = yield from u.peek(outer_in)
+        key_list = []
+        for _, port in keys:
+            key_list.append((yield from u.peek(port)))
+        val = yield from u.peek(val_in)
+        if outer == DONE:
+            yield from u.push_all([u.outs[-1], *u.outs[:-1]], DONE)
+            return
+        if is_val(outer) and is_stop(val):
+            yield from _close_fibers(u, keys, depth, val[1])
+            if val[1] >= depth - 2:
+                yield from u.pop(outer_in)
+            ended = val[1] >= depth - 1
+            yield from u.pop(val_in)
+            u.cost()
+        elif is_val(outer):
+            key = tuple(k[1] for k in key_list)
+            if is_val(val):
+                if capacity and key not in run and len(run) == capacity:
+                    finish = yield from u.memory(spilled * sum(entry), capacity * sum(entry), True)
+                    u.until(finish, "memory")
+                    u.host.account(p["tensor"], "write", capacity * entry[0], capacity * entry[1])
+                    spilled, run = spilled + capacity, set()
+                    u.counts["spilled"] += capacity
+                run.add(key)
+                sums[key] = sums.get(key, 0.0) + val[1]
+            yield from u.pop(keys[-1][1])
+            yield from u.pop(val_in)
+            u.cost()
+        else:
+            if not ended:
+                yield from _close_fibers(u, keys, depth, val[1])
+                yield from u.pop(val_in)
+            ended = False
+            if spilled:
+                finish = yield from u.memory(0, spilled * sum(entry), False)
+                u.until(finish, "memory")
+                u.host.account(p["tensor"], "read", spilled * entry[0], spilled * entry[1])
+            yield from _drain(u, sorted(sums.items()), outer[1], per_entry)
+            sums, run, spilled = {}, set(), 0
+            yield from u.pop(outer_in)
+            u.cost()
+
+
+def _drain(u: Unit, entries: list[tuple[tuple[int, ...], float]], level: int, per_entry: int) -> Body:
+    crd_outs, val_out, order = u.outs[:-1], u.outs[-1], len(u.outs) - 1
+    last: tuple[int, ...] | None = None
+    for key, total in entries:
+        changed = 0 if last is None else next(q for q in range(order) if key[q] != last[q])
+        if last is not None and changed < order - 1:  # fibers below the changed key end
+            for q in range(changed + 1, order):
+                yield from u.push(crd_outs[q], stop_token(q - changed - 1))
+            yield from u.push(val_out, stop_token(order - changed - 2))
+        for q in range(changed, order):
+            yield from u.push(crd_outs[q], val_token(key[q]))
+        yield from u.push(val_out, val_token(total))
+        u.cost(per_entry)
+        last = key
+    yield from u.push(val_out, stop_token(level + order - 1))
+    for q in range(order):
+        yield from u.push(crd_outs[q], stop_token(level + q))
+
+
+def tile_load(u: Unit) -> Body:
+    p, sizes = u.params, u.arrays
+    kept: dict[int, int] = {}  # tile to bytes, least recently used first
+    while True:
+        ref = yield from u.pop(u.ins[0])
+        available = 0
+        if is_val(ref):
+            tile = ref[1]
+            values, metadata = sizes["value_bytes"][tile], sizes["metadata_bytes"][tile]
+            yield from u.room(u.outs[0])
+            if values + metadata:
+                hit = kept.pop(tile, None) is not None
+                if p["residency"] == "lru":
+                    kept[tile] = values + metadata
+                    while p.get("capacity_bytes", 0) and sum(kept.values()) > p["capacity_bytes"]:
+                        del kept[next(iter(kept))]
+                u.counts["hits" if hit else "misses"] += 1
+                if not hit:
+                    u.host.account(p["tensor"], "read", values, metadata)
+                    available = yield from u.memory(sizes["address"][tile], values + metadata, False)
+        yield from u.push(u.outs[0], ref, available)
+        if ref == DONE:
+            return
+        u.cost()
+
+
+def store(u: Unit) -> Body:
+    p, n = u.params, len(u.ins) - 1
+    keys, val_in = [(q + 1, port) for q, port in enumerate(u.ins[:-1])], u.ins[-1]
+    u.coords = [[] for _ in range(n)]
+    tile: list[tuple[int, ...]] = []  # entries of the open tile
+    address = written = 0
+    while True:
+        heads = []
+        for _, port in keys:
+            heads.append((yield from u.peek(port)))
+        val = yield from u.peek(val_in)
+        if is_stop(val):
+            yield from _close_fibers(u, keys, n, val[1])
+            yield from u.pop(val_in)
+            continue
+        at = () if val == DONE else tuple(head[1] for head in heads)
+        if tile and (val == DONE or (is_val(val) and at[: p["tile_levels"]] != tile[0][: p["tile_levels"]])):
+            values, metadata = _tile_bytes(p, tile)
+            u.until(written, "memory")
+            u.host.account(p["tensor"], "write", values, metadata)
+            written = yield from u.memory(address, values + metadata, True)
+            address, tile = address + values + metadata, []
+        if is_val(val):
+            tile.append(at)
+            u.values.append(val[1])
+            for column, c in zip(u.coords, at, strict=True):
+                column.append(c)
+        if val == DONE:
+            u.until(written, "memory")
+        elif keys:
+            yield from u.pop(keys[-1][1])
+        yield from u.pop(val_in)
+        u.cost()
+        if val == DONE:
+            return
+
+
+def _tile_bytes(p: Any, tile: list[tuple[int, ...]]) -> tuple[int, int]:
+    nodes, metadata, first = 1, p["descriptor_bytes"], p["tile_levels"]
+    for q, kind in enumerate(p["kinds"]):
+        if kind == "dense":
+            extent, home = p["tiles"][q], p["tile_level_of"][q]
+            nodes *= min(extent, p["dims"][q] - (tile[0][home] * extent if home >= 0 else 0))
+        else:
+            below = len({at[: first + q + 1] for at in tile})
+            metadata += (nodes + 1) * p["pointer_bytes"] + below * p["coordinate_bytes"]
+            nodes = below
+    return nodes * p["value_bytes"], metadata
+
+
+def convert(u: Unit) -> Body:
+    p, dram = u.params, u.host.dram
+    sizes = {way: (p[f"{way}_value_bytes"], p[f"{way}_metadata_bytes"]) for way in ("read", "write")}
+    piece = 16 * dram.burst_bytes if dram else max(1, *map(sum, sizes.values()))
+
+    def pieces(way: str) -> list[tuple[int, int]]:
+        total = sum(sizes[way])
+        return [(at, min(piece, total - at)) for at in range(0, total, piece)]
+
+    reads, writes = pieces("read"), pieces("write")
+    there: dict[int, int] = {}
+    written = 0
+    for k in range(-16, max(len(reads), len(writes))):  # 16 pieces are read ahead of the one that is written
+        if k + 16 < len(reads):
+            there[k + 16] = yield from u.memory(*reads[k + 16], False)
+        u.until(there.get(k, 0), "memory")
+        if 0 <= k < len(writes):
+            finish = yield from u.memory(*writes[k], True)
+            written = max(written, finish)
+    u.until(written, "memory")
+    u.host.account(p["tensor"], "read", *sizes["read"], len(reads))
+    u.host.account(p["tensor"], "write", *sizes["write"], len(writes))

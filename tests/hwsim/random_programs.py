@@ -1,0 +1,141 @@
+"""Random programs on small random tensors, lowered by random legal mappings: graphs with an oracle for their values."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+
+import numpy as np
+
+from hwsim import Profile
+from mapper.errors import EmptySpace
+from mapper.graph import Graph
+from mapper.lowering import collect_output, lower_conversion, lower_region
+from mapper.machine import Machine, load_machine
+from mapper.mapping import Mapping
+from mapper.notation import parse_program
+from mapper.program import FUNCTIONS
+from mapper.schedule import Conversion, Region, schedule
+from mapper.space import MappingSpace
+from mapper.space_limits import SpaceLimits
+from mapper.storage import Layout, Storage, store_tensor
+from mapper.synthetic import uniform
+from mapper.workload import Workload
+
+RDA = load_machine("rda")
+
+TILES: tuple[tuple[int, ...], ...] = ((0,), (0, 2, 3), (2, 3))
+"""Choices of tile extents of an index; 0: not tiled."""
+
+
+@dataclass(frozen=True)
+class LoweredStep:
+    """One step of a schedule: its operands are the oracle's, and so is what it must store."""
+
+    graph: Graph
+    workload: Workload
+    mapping: Mapping
+    step: Region | Conversion
+
+    def wrong_values(self, profile: Profile) -> str:
+        """What the stored tensors differ in from the oracle's; empty if in nothing."""
+        if isinstance(self.step, Conversion):
+            return ""
+        for name, _ in self.step.stored:
+            parts = [out for unit, out in sorted(profile.outputs.items()) if unit.split("@")[0] == f"store {name}"]
+            got = collect_output(self.workload, self.mapping, self.workload.program.producers[name], parts)
+            want = self.workload.tensor(name)
+            if not np.allclose(got.to_dense(), want.to_dense(), rtol=1e-9, atol=1e-12, equal_nan=True):
+                return f"{name} is\n{got.to_dense()}\nmust be\n{want.to_dense()}"
+        return ""
+
+
+def random_step(rng: np.random.Generator) -> LoweredStep:
+    """A random step of a random program. Draws again where no mapping is found."""
+    while True:
+        try:
+            workload = _workload(rng)
+            machine = random_machine(rng)
+            indices = (i for s in workload.program.statements for i in s.indices)
+            tiles: dict[str, tuple[int, ...]] = {i: TILES[rng.integers(len(TILES))] for i in indices}
+            limits = SpaceLimits(max_lanes=int(rng.choice([1, 1, 2])), tiles=tiles)
+            mapping = MappingSpace(workload, machine, limits).sample(rng, tries=50)
+            steps = schedule(workload.program, mapping).steps
+        except EmptySpace:
+            continue
+        step = steps[int(rng.integers(len(steps)))]
+
+        def storage_of(tensor: str, layout: Layout, on: Machine = machine, of: Workload = workload) -> Storage:
+            return store_tensor(of.tensor(tensor), layout, on)
+
+        if isinstance(step, Conversion):
+            graph = lower_conversion(step, machine, storage_of)
+        else:
+            graph = lower_region(workload, mapping, machine, step, storage_of)
+        return LoweredStep(graph, workload, mapping, step)
+
+
+def random_machine(rng: np.random.Generator) -> Machine:
+    """A machine of random memory, buffers and drain; units without end."""
+    dram = bool(rng.random() < 0.6)
+    return dataclasses.replace(
+        RDA,
+        units=None,
+        prefetch_tiles=int(rng.integers(1, 4)),
+        buffer_bytes=[None, 64, 512][rng.integers(3)],
+        accumulator_bytes=[None, 16, 48][rng.integers(3)],
+        drain_cycles_per_entry=int(rng.integers(0, 3)),
+        descriptor_bytes=int(rng.choice([0, 8])),
+        dram_channels=int(rng.integers(1, 5)) if dram else None,
+        dram_bytes_per_cycle=float(rng.choice([1.0, 3.0, 8.0, 64.0])),
+        dram_burst_bytes=int(rng.choice([8, 32, 64])),
+        dram_latency_cycles=int(rng.choice([0, 5, 40])),
+    )
+
+
+def _workload(rng: np.random.Generator) -> Workload:
+    text, inputs = _program(rng)
+    extents = {i: int(rng.integers(1, 9)) for i in "ijkl"}
+    program = parse_program(text)
+    densities = rng.choice([0.0, 0.2, 0.4, 0.7, 1.0], p=[0.04, 0.3, 0.36, 0.2, 0.1], size=len(inputs))
+    return Workload(
+        program,
+        {
+            name: uniform([extents[i] for i in indices], float(d), int(rng.integers(2**31)))
+            for (name, indices), d in zip(inputs.items(), densities, strict=True)
+        },
+    )
+
+
+def _program(rng: np.random.Generator) -> tuple[str, dict[str, str]]:
+    """One or two statements as text, and the indices of every input tensor."""
+    inputs: dict[str, str] = {}
+
+    def access(indices: str) -> str:
+        name = "ABCDEFG"[len(inputs)]
+        inputs[name] = indices
+        return f"{name}({','.join(indices)})"
+
+    def some(pool: str, low: int, high: int) -> str:
+        return "".join(map(str, rng.permutation(list(pool))[: int(rng.integers(low, high + 1))]))
+
+    def statement(target: str, first: str, indices: str) -> tuple[str, str]:
+        """Text of a statement that reads ``first``, which has ``indices``, and the indices of its target."""
+        kind = rng.choice(["contract", "add", "map"], p=[0.6, 0.25, 0.15])
+        if kind == "map":
+            right = f"{rng.choice(sorted(FUNCTIONS - {'scale'}))}({first})"
+        elif kind == "add":
+            signs = rng.choice(["+", "-"], int(rng.integers(1, 3)))
+            right = " ".join([first, *(f"{sign} {access(some(indices, len(indices), 9))}" for sign in signs)])
+        else:
+            others = [some("ijkl", 1, 3) for _ in range(int(rng.integers(0, 3)))]
+            right = " * ".join([first, *map(access, others)])
+            indices = some("".join(dict.fromkeys("".join([indices, *others]))), 0, 3)
+        return f"{target}({','.join(indices)}) = {right}" if indices else f"{target} = {right}", indices
+
+    operand = some("ijk", 1, 3)
+    made, indices = statement("T", access(operand), operand)
+    if rng.random() < 0.6 or not indices:
+        return made, inputs
+    read = f"T({','.join(indices)})"
+    return f"{made}\n{statement('Z', read, indices)[0]}", inputs
