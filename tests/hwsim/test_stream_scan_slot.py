@@ -1,6 +1,5 @@
 """For tests/hwsim/test_scan.py or test_random_graphs.py once the core pops crd before it waits for the payload."""
 
-
 import pytest
 from plain_simulator import simulate_plainly
 from unit_harness import tokens
