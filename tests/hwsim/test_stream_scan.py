@@ -1,4 +1,4 @@
-"""For tests/hwsim/test_scan.py or test_random_graphs.py once the core pops crd before it waits for the payload."""
+"""A stream_scan pops a coordinate before it waits for the payload, as ports are touched one after another."""
 
 import pytest
 from plain_simulator import simulate_plainly
