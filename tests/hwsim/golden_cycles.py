@@ -226,3 +226,16 @@ FINAL_TIMES: dict[tuple[str, str], dict[str, int]] = {
     },
 }
 """Final clock of contexts, unbounded channels."""
+
+
+LARGE: tuple[tuple[str, str, int, int], ...] = (
+    ("ikj", "s1000", 1001145, 3490444), ("ikj", "s2000", 4002471, 18118461), ("ijk", "s500", 5663172, 15248247),
+    ("ijk", "s1000", 22904589, 60672162), ("spmv", "s2000", 1977485, 4126167), ("vecmul", "v5m", 1799481, 5193996),
+    ("vecadd", "v1m", 360159, 2960452), ("matadd", "s2000", 83492, 690634), ("matmulelem", "s2000", 83492, 215932),
+    ("spmv", "s500", 128703, 284123), ("spmv", "s1000", 511385, 1075835), ("ikj", "s500", 250683, 1224235),
+    ("matadd", "s500", 10854, 92494), ("matmulelem", "s500", 10854, 34012),
+)  # fmt: skip
+"""Graph, data, cycles, tokens of the large inputs; unbounded channels."""
+
+LARGE_DEPTH_8 = {("ikj", "s2000"): 4029752, ("ikj", "s500"): None}
+"""Cycles at FIFO depth 8 where they differ from the unbounded ones (``None``: not published)."""

@@ -22,7 +22,10 @@ CASES = {
 }  # fmt: skip
 """Rows of B, inner extent, columns of C, density. Seeds: B 1, C 2, d 3 (density 0.5)."""
 
-VECTORS = {"v10": (10, 0.5), "v100": (100, 0.3), "v1k": (1000, 0.2), "v10k": (10_000, 0.2), "v100k": (100_000, 0.2)}
+VECTORS = {
+    "v10": (10, 0.5), "v100": (100, 0.3), "v1k": (1000, 0.2), "v10k": (10_000, 0.2), "v100k": (100_000, 0.2),
+    "v1m": (1_000_000, 0.2), "v5m": (5_000_000, 0.2),
+}  # fmt: skip
 """Length, density. Seeds: b 11, c 12."""
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from golden_cycles import BOUNDED, DEPTH_SWEEP, DEPTHS, FINAL_TIMES, LATENCIES, UNBOUNDED
+from golden_cycles import BOUNDED, DEPTH_SWEEP, DEPTHS, FINAL_TIMES, LARGE, LARGE_DEPTH_8, LATENCIES, UNBOUNDED
 from golden_graphs import golden_graph
 
 from hwsim import Profile, simulate
@@ -65,3 +65,13 @@ def test_final_time_of_every_context(name: str, data: str) -> None:
     clocks = {c.name: profile.cycles - c.finished for c in profile.contexts}
     expected = FINAL_TIMES[name, data]
     assert {context: clocks[context] for context in expected} == expected
+
+
+@pytest.mark.parametrize(("name", "data", "cycles", "tokens"), LARGE)
+def test_large(name: str, data: str, cycles: int, tokens: int) -> None:
+    for depth in (None, 1024, 8):
+        graph, _ = golden_graph(name, data, depth)
+        profile = simulate(graph)
+        expected = LARGE_DEPTH_8.get((name, data), cycles) if depth == 8 else cycles
+        assert (profile.status, profile.tokens) == ("done", tokens)
+        assert expected is None or profile.cycles == expected
