@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from mapper.errors import InputError, NotationError, nearest
@@ -75,13 +75,6 @@ def locate(text: str, tensor: str) -> At:
         if read.access.tensor == tensor:
             return read.at
     raise InputError(f"the program has no tensor {tensor!r}.{nearest(tensor, {r.access.tensor for r in accesses})}")
-
-
-def check_tensors(program: Program, text: str, names: Collection[str]) -> None:
-    """Raises NotationError at the first use of an input that is not among ``names``, the tensors with data."""
-    for tensor in program.inputs:
-        if tensor not in names:
-            raise NotationError(f"tensor {tensor!r} has no data.{nearest(tensor, names)}", text, *locate(text, tensor))
 
 
 def bind_extents(program: Program, shapes: Mapping[str, tuple[int, ...]]) -> tuple[dict[str, int], ...]:

@@ -202,7 +202,9 @@ class _Search:
         def loss(x: np.ndarray[Any, np.dtype[np.float64]]) -> float:
             return self.loss(self.point(x.tolist()))
 
-        met: Any = lambda x, _convergence: loss(x) == 0.0  # noqa: E731  # the stub knows no callback with a result
+        def met(x: np.ndarray[Any, np.dtype[np.float64]], _convergence: Any) -> Any:
+            return loss(x) == 0.0
+
         lows, highs = (np.array(ends, np.float64) for ends in zip(*self.free.values(), strict=True))
         differential_evolution(
             loss,

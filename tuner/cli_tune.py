@@ -59,10 +59,8 @@ def _dry_run(problem: Problem, as_json: bool) -> None:
         console.print_json(data=found)
         return
     console.print(str(problem.workload.program), markup=False)
-    console.print(f"mappings in the space: {found['mappings']:.3g} in {found['fusions']} choices of cuts")
-    console.print(
-        f"legal among {found['sampled']} uniform samples: {found['legal']}, within capacity: {found['within_capacity']}"
-    )
+    console.print(f"mappings in the space: {found['mappings']:.3g} in {found['fusions']} choice(s) of cuts")
+    console.print(f"within capacity: {found['within_capacity']} of {found['sampled']} uniformly sampled legal mappings")
     console.print(f"tokens per simulation: median {found['tokens_median']:.3g}, 90 % below {found['tokens_p90']:.3g}")
     console.print(f"engine speed here: {found['tokens_per_second']:.3g} tokens/s")
     runs = f"{found['simulations']} simulations on {found['workers']} workers"
