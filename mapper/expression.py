@@ -44,23 +44,44 @@ class Sum:
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
-    """A unary map."""
+class Pair:
+    """Two operands combined where both are stored: ``operation`` of ``program.COMBINE``, but no product."""
 
-    function: str
-    argument: Node
+    operation: str
+    left: Node
+    right: Node
 
 
 @dataclass(frozen=True, slots=True)
-class Reduction:
-    """The explicit ``sum(indices, argument)``."""
+class Call:
+    """A unary map; ``factor`` as in ``Statement``."""
 
+    function: str
+    argument: Node
+    factor: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Over:
+    """A function along indices: an explicit reduction (``sum``, ``max``, ``mean``), which binds them, or
+    a normalisation (``softmax``, ``layernorm``), which keeps them."""
+
+    function: str
     indices: tuple[str, ...]
     argument: Node
     index_at: tuple[At, ...]
 
+    @property
+    def binds(self) -> bool:
+        """Whether the indices are gone from the result."""
+        return self.function not in NORMALISATIONS
 
-Node = Read | Product | Sum | Call | Reduction
+
+Node = Read | Product | Sum | Pair | Call | Over
+
+NORMALISATIONS = ("softmax", "layernorm")
+EPSILON = 1e-5
+"""Added to the variance by ``layernorm``, as PyTorch does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +101,8 @@ def children(node: Node) -> tuple[Node, ...]:
             return node.factors
         case Sum():
             return tuple(term for _, term in node.terms)
+        case Pair():
+            return (node.left, node.right)
         case _:
             return (node.argument,)
 
@@ -97,11 +120,11 @@ def reads(line: Line) -> Iterator[Read]:
 
 
 def free(node: Node) -> set[str]:
-    """Indices of ``node`` that no explicit sum inside it binds."""
+    """Indices of ``node`` that no explicit reduction inside it binds."""
     if isinstance(node, Read):
         return set(node.access.indices)
     inner = set[str]().union(*map(free, children(node)))
-    return inner - set(node.indices) if isinstance(node, Reduction) else inner
+    return inner - set(node.indices) if isinstance(node, Over) and node.binds else inner
 
 
 def normalise(lines: Iterable[Line], text: str) -> Program:
@@ -147,10 +170,18 @@ class _Writer:
             case Sum():
                 operands = tuple(self._lower(term, keep) for _, term in node.terms)
                 return self._emit("add", operands, keep, target, signs=tuple(sign for sign, _ in node.terms))
+            case Pair():
+                left = self._lower(node.left, keep | free(node.right))
+                right = self._lower(node.right, keep | free(node.left))
+                return self._emit("contract", (left, right), keep, target, combine=node.operation)
             case Call():
                 inner = self._lower(node.argument, keep)
-                return self._emit("map", (inner,), keep, target, function=node.function)
-            case Reduction():
+                return self._emit("map", (inner,), keep, target, function=node.function, factor=node.factor)
+            case Over(function="softmax"):
+                return self._softmax(node, keep, target)
+            case Over(function="layernorm"):
+                return self._layernorm(node, keep, target)
+            case Over():
                 return self._reduce(node, keep, target)
 
     def _contract(self, node: Product, keep: set[str], bound: set[str], target: Access | None) -> Access:
@@ -163,31 +194,53 @@ class _Writer:
                 operands.append(self._lower(factor, (keep | bound).union(*map(free, others))))
         return self._emit("contract", tuple(operands), keep - bound, target)
 
-    def _reduce(self, node: Reduction, keep: set[str], target: Access | None) -> Access:
-        bound = set(node.indices)
+    def _reduce(self, node: Over, keep: set[str], target: Access | None) -> Access:
+        bound, reduction = set(node.indices), node.function
         match node.argument:
-            case Read():
-                return self._lower(node.argument, keep - bound, target)
-            case Product(factors=(_, _, *_), scale=1.0):
+            case Product(factors=(_, _, *_), scale=1.0) if reduction == "sum":
                 return self._contract(node.argument, keep, bound, target)
             case _:
                 inner = self._lower(node.argument, keep | bound)
-                return self._emit("contract", (inner,), keep - bound, target)
+                return self._emit("contract", (inner,), keep - bound, target, reduction=reduction)
+
+    def _softmax(self, node: Over, keep: set[str], target: Access | None) -> Access:
+        """exp(x - max) / sum of them, over the stored entries of each fiber."""
+        along, outside = keep | set(node.indices), keep - set(node.indices)
+        score = self._lower(node.argument, along)
+        largest = self._emit("contract", (score,), outside, reduction="max")
+        shifted = self._emit("contract", (score, largest), along, combine="sub")
+        weight = self._emit("map", (shifted,), along, function="stored_exp")
+        total = self._emit("contract", (weight,), outside)
+        return self._emit("contract", (weight, total), keep, target, combine="div")
+
+    def _layernorm(self, node: Over, keep: set[str], target: Access | None) -> Access:
+        """(x - mean) / sqrt(variance + EPSILON) over the full extent."""
+        along, outside = keep | set(node.indices), keep - set(node.indices)
+        x = self._lower(node.argument, along)
+        mean = self._emit("contract", (x,), outside, reduction="mean")
+        centred = self._emit("add", (x, mean), along, signs=(1, -1))
+        square = self._emit("map", (centred,), along, function="square")
+        variance = self._emit("contract", (square,), outside, reduction="mean")
+        padded = self._emit("map", (variance,), outside, function="shift", factor=EPSILON)
+        scale = self._emit("map", (padded,), outside, function="rsqrt")
+        return self._emit("contract", (centred, scale), keep, target)
 
     def _emit(
         self,
         kind: str,
         operands: tuple[Access, ...],
         keep: set[str],
-        target: Access | None,
+        target: Access | None = None,
         signs: tuple[int, ...] = (),
         function: str = "",
         factor: float = 1.0,
+        combine: str = "mul",
+        reduction: str = "sum",
     ) -> Access:
         if target is None:
             kept = {i for operand in operands for i in operand.indices} & keep
             target = Access(self._fresh(), tuple(sorted(kept, key=self._order.__getitem__)))
-        self.statements.append(Statement(target, kind, operands, signs, function, factor))
+        self.statements.append(Statement(target, kind, operands, signs, function, factor, combine, reduction))
         return target
 
     def _fresh(self) -> str:
@@ -239,16 +292,16 @@ def _check_indices(line: Line, text: str) -> None:
             message = f"index {index!r} of the target appears nowhere on the right side"
             raise NotationError(f"{message}.{nearest(index, used)}", text, *at)
     for node in nodes(line.value):
-        if isinstance(node, Reduction):
-            inner = free(node.argument)
+        if isinstance(node, Over):
+            inner, name = free(node.argument), node.function
             for n, (index, at) in enumerate(zip(node.indices, node.index_at, strict=True)):
                 if index in node.indices[:n]:
-                    raise NotationError(f"index {index!r} is summed twice", text, *at)
+                    raise NotationError(f"index {index!r} is named twice in this {name}", text, *at)
                 if index not in inner:
-                    message = f"sum over {index!r}, which its argument does not use"
+                    message = f"{name} over {index!r}, which its argument does not use"
                     raise NotationError(f"{message}.{nearest(index, inner)}", text, *at)
-                if index in used:
-                    message = f"index {index!r} is summed here but also used outside this sum"
+                if index in used and node.binds:
+                    message = f"index {index!r} is bound by this {name} but also used outside it"
                     raise NotationError(f"{message}; rename one of the two", text, *at)
 
 

@@ -2,8 +2,8 @@
 
 Which entries a result stores is decided by structure alone, as in a sparse dataflow machine: a contraction stores
 what at least one product of stored entries reaches (stored zeros count, cancellation keeps the entry), an addition
-the union of its operands, a map the pattern of its operand or, where f(0) != 0, every position. A scalar always
-stores its one value.
+the union of its operands, a map the pattern of its operand or, where f(0) != 0, every position; ``sparse_relu``
+alone looks at values. A scalar always stores its one value.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import scipy.special
 
 from mapper.errors import InputError
 from mapper.notation import bind_extents
-from mapper.program import ZERO_PRESERVING, Program, Statement
+from mapper.program import ZERO_PRESERVING, Access, Program, Statement
 from mapper.tensor import Coords, SparseTensor, Values
 
 MAX_ENTRIES = 2**28
@@ -27,6 +27,8 @@ MAX_ENTRIES = 2**28
 
 _MAPS: dict[str, Callable[[Values], Any]] = {
     "relu": lambda x: np.maximum(x, 0.0),
+    "sparse_relu": lambda x: np.maximum(x, 0.0),
+    "stored_exp": np.exp,
     "tanh": np.tanh,
     "abs": np.abs,
     "neg": np.negative,
@@ -34,8 +36,12 @@ _MAPS: dict[str, Callable[[Values], Any]] = {
     "square": np.square,
     "gelu": lambda x: 0.5 * x * (1.0 + scipy.special.erf(x / math.sqrt(2.0))),
     "exp": np.exp,
+    "log": np.log,
+    "rsqrt": lambda x: 1.0 / np.sqrt(x),
     "sigmoid": scipy.special.expit,
 }
+
+_COMBINE: dict[str, Callable[[Values, Values], Any]] = {"add": np.add, "sub": np.subtract, "div": np.divide}
 
 
 def evaluate(program: Program, tensors: Mapping[str, SparseTensor]) -> dict[str, SparseTensor]:
@@ -48,22 +54,23 @@ def evaluate(program: Program, tensors: Mapping[str, SparseTensor]) -> dict[str,
 
 
 def effectual_multiplies(statement: Statement, tensors: Mapping[str, SparseTensor]) -> int:
-    """Multiplications of a contraction whose operands are all stored and non-zero; 0 for other statements.
+    """Multiplications of a product whose operands are all stored and non-zero; 0 for other statements.
 
-    ``tensors`` holds every operand. n operands take n - 1 multiplications for each full index tuple at which all
-    of them are non-zero, as if nothing were reduced in between.
+    ``tensors`` holds every operand; a pattern only selects. n operands with values take n - 1 multiplications for each
+    full index tuple at which all of them are non-zero, as if nothing were reduced in between.
     """
-    if statement.kind != "contract" or len(statement.operands) == 1:
+    valued = sum(not o.pattern for o in statement.operands)
+    if (statement.kind, statement.combine) != ("contract", "mul") or valued < 2:
         return 0
     ones = []
     for operand in statement.operands:
         tensor = tensors[operand.tensor]
-        stored = tensor.values != 0
+        stored = (tensor.values != 0) | operand.pattern
         ones.append(_Entries(operand.indices, tensor.coords[:, stored], np.ones(int(stored.sum()))))
     tuples = float(_product(ones, ()).values.sum())
     if tuples >= 2**53:
         raise InputError(f"{statement} has about {tuples:.3g} products, more than can be counted exactly")
-    return int(tuples) * (len(ones) - 1)
+    return int(tuples) * (valued - 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,24 +86,56 @@ class _Entries:
         return self.coords[[self.indices.index(i) for i in indices]]
 
 
+def _read(operand: Access, known: Mapping[str, SparseTensor]) -> _Entries:
+    tensor = known[operand.tensor]
+    return _Entries(operand.indices, tensor.coords, np.ones(tensor.nnz) if operand.pattern else tensor.values)
+
+
 def _contract(statement: Statement, known: Mapping[str, SparseTensor], extents: Mapping[str, int]) -> SparseTensor:
-    operands = [_Entries(o.indices, known[o.tensor].coords, known[o.tensor].values) for o in statement.operands]
-    with np.errstate(invalid="ignore", over="ignore"):
-        return _tensor(statement, _product(operands, statement.target.indices), extents)
+    operands = [_read(o, known) for o in statement.operands]
+    target = statement.target.indices
+    with np.errstate(invalid="ignore", over="ignore", divide="ignore"):
+        if statement.combine == "mul" and statement.reduction != "max":
+            entries = _product(operands, target)
+        else:
+            entries = operands[0] if len(operands) == 1 else _paired(statement.combine, *operands)
+            entries = _reduce(entries, set(target), np.maximum if statement.reduction == "max" else np.add)
+        if statement.reduction == "mean":
+            share = 1.0 / math.prod(extents[i] for i in statement.reduced)
+            entries = _Entries(entries.indices, entries.coords, entries.values * share)
+        return _tensor(statement, entries, extents)
+
+
+def _paired(combine: str, left: _Entries, right: _Entries) -> _Entries:
+    """Both operands where both are stored, over the indices of either."""
+    shared = [i for i in left.indices if i in right.indices]
+    rank, distinct = _rank(np.concatenate([left.columns(shared), right.columns(shared)], axis=1))
+    mine, theirs = rank[: left.values.size], rank[left.values.size :]
+    order = np.argsort(theirs, kind="stable")
+    count = np.bincount(theirs, minlength=distinct.size)
+    start = np.concatenate([[0], np.cumsum(count)])
+    copies = count[mine]
+    at_left = np.repeat(np.arange(mine.size), copies)
+    within = np.arange(at_left.size) - np.repeat(np.cumsum(copies) - copies, copies)
+    at_right = order[np.repeat(start[mine], copies) + within]
+    alone = [i for i in right.indices if i not in shared]
+    coords = np.concatenate([left.coords[:, at_left], right.columns(alone)[:, at_right]])
+    values = _COMBINE[combine](left.values[at_left], right.values[at_right])
+    return _Entries((*left.indices, *alone), coords, values)
 
 
 def _add(statement: Statement, known: Mapping[str, SparseTensor], extents: Mapping[str, int]) -> SparseTensor:
     indices = statement.target.indices
     parts = []
     for sign, operand in zip(statement.signs, statement.operands, strict=True):
-        tensor = known[operand.tensor]
+        stored = _read(operand, known)
         missing = [i for i in indices if i not in operand.indices]
         grid = [extents[i] for i in missing]
         copies = math.prod(grid)
-        _check_size(statement, tensor.nnz * copies)
-        every = np.tile(np.indices(grid, dtype=np.int64).reshape(len(grid), copies), tensor.nnz)
-        coords = np.concatenate([np.repeat(tensor.coords, copies, axis=1), every])
-        entries = _Entries((*operand.indices, *missing), coords, np.repeat(sign * tensor.values, copies))
+        _check_size(statement, stored.values.size * copies)
+        every = np.tile(np.indices(grid, dtype=np.int64).reshape(len(grid), copies), stored.values.size)
+        coords = np.concatenate([np.repeat(stored.coords, copies, axis=1), every])
+        entries = _Entries((*operand.indices, *missing), coords, np.repeat(sign * stored.values, copies))
         parts.append(_Entries(indices, entries.columns(indices), entries.values))
     coords = np.concatenate([p.coords for p in parts], axis=1)
     with np.errstate(invalid="ignore", over="ignore"):
@@ -104,19 +143,29 @@ def _add(statement: Statement, known: Mapping[str, SparseTensor], extents: Mappi
 
 
 def _map(statement: Statement, known: Mapping[str, SparseTensor], extents: Mapping[str, int]) -> SparseTensor:
-    operand = statement.operands[0]
-    tensor, indices = known[operand.tensor], statement.target.indices
-    entries = _Entries(operand.indices, tensor.coords, tensor.values)
+    entries, indices = _read(statement.operands[0], known), statement.target.indices
     if statement.function not in ZERO_PRESERVING:
         shape = tuple(extents[i] for i in indices)
         _check_size(statement, math.prod(shape))
         dense = SparseTensor(shape, entries.columns(indices), entries.values).to_dense()
         every = np.indices(shape, dtype=np.int64).reshape(len(shape), dense.size)
         entries = _Entries(indices, every, dense.reshape(-1))
-    with np.errstate(invalid="ignore", over="ignore"):
-        scaled = statement.function == "scale"
-        values = entries.values * statement.factor if scaled else _MAPS[statement.function](entries.values)
+    with np.errstate(invalid="ignore", over="ignore", divide="ignore"):
+        values = _mapped(statement, entries.values)
+    if statement.function == "sparse_relu":
+        kept = values > 0
+        entries, values = _Entries(entries.indices, entries.coords[:, kept], entries.values[kept]), values[kept]
     return _tensor(statement, _Entries(entries.indices, entries.coords, values), extents)
+
+
+def _mapped(statement: Statement, values: Values) -> Any:
+    match statement.function:
+        case "scale":
+            return values * statement.factor
+        case "shift":
+            return values + statement.factor
+        case _:
+            return _MAPS[statement.function](values)
 
 
 _STATEMENTS = {"contract": _contract, "add": _add, "map": _map}
@@ -144,14 +193,19 @@ def _product(operands: Sequence[_Entries], target: tuple[str, ...]) -> _Entries:
     return _reduce(result, set(target))
 
 
-def _reduce(entries: _Entries, keep: set[str]) -> _Entries:
-    """Sum over every index outside ``keep``."""
+def _reduce(entries: _Entries, keep: set[str], combine: np.ufunc = np.add) -> _Entries:
+    """Sum, or reduction by another ufunc, over every index outside ``keep``."""
     kept = tuple(i for i in entries.indices if i in keep)
     if len(kept) == len(entries.indices):
         return entries
     columns = entries.columns(kept)
     rank, first = _rank(columns)
-    return _Entries(kept, columns[:, first], np.bincount(rank, entries.values, first.size).astype(np.float64))
+    if combine is np.add:
+        return _Entries(kept, columns[:, first], np.bincount(rank, entries.values, first.size).astype(np.float64))
+    order = np.argsort(rank, kind="stable")
+    starts = np.searchsorted(rank[order], np.arange(first.size))
+    values = combine.reduceat(entries.values[order], starts) if first.size else entries.values
+    return _Entries(kept, columns[:, first], values)
 
 
 def _multiply(left: _Entries, right: _Entries, later: set[str]) -> _Entries:

@@ -5,8 +5,10 @@ One statement per line or ``;``, ``#`` starts a comment::
     H(i,k) = A(i,j) * X(j,k)
     Z(i,m) = relu(H(i,k) * W(k,m) + b(m))
 
-Operators are ``+``, ``-`` and ``*`` over accesses, scalars (no parentheses) and numbers that multiply, the unary
-maps of ``program.FUNCTIONS``, and ``sum(k, ...)`` where the implicit summation of TACO says something else.
+Operators are ``+``, ``-``, ``*`` and ``/`` over accesses, scalars (no parentheses) and numbers, ``.+`` and ``.-`` for
+sums where both sides are stored, the unary maps of ``program.FUNCTIONS``, ``pattern(A(i,k))`` for ones where A is
+stored, ``sum(k, ...)``, ``max`` and ``mean`` where the implicit summation of TACO says something else, and
+``softmax(k, ...)`` and ``layernorm(k, ...)`` along an index.
 """
 
 from __future__ import annotations
@@ -14,16 +16,33 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from mapper.errors import InputError, NotationError, nearest
-from mapper.expression import At, Call, Line, Node, Product, Read, Reduction, Sum, normalise, reads, resembles
-from mapper.program import FUNCTIONS, Access, Program
+from mapper.expression import (
+    NORMALISATIONS,
+    At,
+    Call,
+    Line,
+    Node,
+    Over,
+    Pair,
+    Product,
+    Read,
+    Sum,
+    normalise,
+    reads,
+    resembles,
+)
+from mapper.program import FUNCTIONS, REDUCTIONS, Access, Program
 
-CALLABLE = FUNCTIONS - {"scale"}  # a factor is written as a number
-RESERVED = frozenset({"sum", "max", "min", "prod"})
+CALLABLE = FUNCTIONS - {"scale", "shift"}  # these are written as numbers
+ALONG = (*REDUCTIONS, *NORMALISATIONS)
+RESERVED = frozenset({*ALONG, "pattern", "min", "prod"})
 MAX_DEPTH = 100
-_TOKEN = re.compile(r"(?P<name>[^\W\d]\w*)|(?P<number>(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)|(?P<sign>[-+*/=(),;])|\S")
+_TOKEN = re.compile(
+    r"(?P<name>[^\W\d]\w*)|(?P<number>(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)|(?P<sign>\.[-+]|[-+*/=(),;])|\S"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,24 +204,52 @@ class _Parser:
             terms.append((1 if operator.kind == "+" else -1, self._next, self._term()))
         if len(terms) == 1:
             return _negated(terms[0][2]) if negative else terms[0][2]
-        for _, token, term in terms:
-            if isinstance(term, Product) and not term.factors:
-                raise self._fail("a number can only multiply; to add a constant, add a scalar tensor", token)
-        return Sum(tuple((sign, term) for sign, _, term in terms))
+        numbers = [(sign, term.scale) for sign, _, term in terms if isinstance(term, Product) and not term.factors]
+        others = tuple((sign, term) for sign, _, term in terms if not (isinstance(term, Product) and not term.factors))
+        if not others:
+            raise self._fail("a sum must read a tensor, not numbers alone", terms[0][1])
+        value: Node = Sum(others)
+        if len(others) == 1:
+            value = others[0][1] if others[0][0] > 0 else _negated(others[0][1])
+        constant = sum(sign * number for sign, number in numbers)
+        return Call("shift", value, constant) if numbers else value
 
     def _term(self) -> Node:
+        node = self._product()
+        while operator := self._take(".-") or self._take(".+"):
+            right = self._product()
+            self._tensors(operator, node, right)
+            node = Pair("sub" if operator.kind == ".-" else "add", node, right)
+        return node
+
+    def _product(self) -> Node:
         start = self._next
         found = [self._factor()]
-        while self._take("*"):
-            found.append(self._factor())
-        if self._next.kind == "/":
-            raise self._fail("division is not supported yet; multiply by a number, as 0.5 * A(i,j)")
+        while operator := self._take("*") or self._take("/"):
+            factor = self._factor()
+            if operator.kind == "*":
+                found.append(factor)
+            elif isinstance(factor, Product) and not factor.factors:
+                if factor.scale == 0:
+                    raise self._fail("division by zero", operator)
+                found.append(Product((), 1.0 / factor.scale, factor.at))
+            else:
+                left = self._multiplied(found, start)
+                self._tensors(operator, left, factor)
+                found = [Pair("div", left, factor)]
+        return self._multiplied(found, start)
+
+    def _multiplied(self, found: list[Node], start: _Token) -> Node:
         numbers = [f for f in found if isinstance(f, Product) and not f.factors]
         factors = tuple(f for f in found if f not in numbers)
         scale = math.prod(n.scale for n in numbers)
         if not math.isfinite(scale):
             raise self._fail("this number is too large for a float64", start)
         return factors[0] if len(factors) == 1 and not numbers else Product(factors, float(scale), start.at)
+
+    def _tensors(self, operator: _Token, *sides: Node) -> None:
+        if any(isinstance(side, Product) and not side.factors for side in sides):
+            raise self._fail(f"{operator.text!r} needs a tensor on both sides, got a number", operator)
 
     def _factor(self) -> Node:
         self._depth += 1
@@ -244,17 +291,28 @@ class _Parser:
         return Call(name.text, argument)
 
     def _reserved(self, name: _Token) -> Node:
-        if name.text != "sum":
-            raise self._fail(f"reduction {name.text!r} is not supported yet; sum(index, expression) is", name)
+        if name.text == "pattern":
+            return self._pattern(name)
+        if name.text not in ALONG:
+            raise self._fail(f"{name.text!r} is not supported; {', '.join(ALONG)} are", name)
         opened = self._take("(")
         indices: list[tuple[str, At]] = []
         while opened and self._next.kind == "name" and self._tokens[self._position + 1].kind == ",":
             indices.append((self._next.text, self._next.at))
             self._position += 2
         if opened is None or not indices:
-            raise self._fail("sum needs its indices first, as sum(k, A(i,k))", name)
+            raise self._fail(f"{name.text} needs its indices first, as {name.text}(k, A(i,k))", name)
         argument = self._closed(opened, self._expression())
-        return Reduction(tuple(i for i, _ in indices), argument, tuple(at for _, at in indices))
+        return Over(name.text, tuple(i for i, _ in indices), argument, tuple(at for _, at in indices))
+
+    def _pattern(self, name: _Token) -> Read:
+        opened = self._take("(")
+        tensor = self._take("name") if opened else None
+        if opened is None or tensor is None or tensor.text in CALLABLE | RESERVED:
+            raise self._fail("pattern needs one tensor, as pattern(A(i,k))", name)
+        read = self._access(tensor)
+        self._closed(opened, read)
+        return replace(read, access=replace(read.access, pattern=True))
 
     def _access(self, name: _Token) -> Read:
         opened = self._take("(")
@@ -285,7 +343,7 @@ class _Parser:
         kinds = {token.kind for token in inside}
         operators = kinds & {"+", "-", "*", "/"}
         if "(" in kinds or (operators and resembles(name.text, CALLABLE)):
-            return self._fail(f"unknown function {name.text!r}.{nearest(name.text, CALLABLE | {'sum'})}", name)
+            return self._fail(f"unknown function {name.text!r}.{nearest(name.text, CALLABLE | RESERVED)}", name)
         if operators:
             return self._fail(f"index arithmetic in {name.text!r} is not supported yet; an index is a name")
         if index is not None:

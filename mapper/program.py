@@ -9,31 +9,43 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
-ZERO_PRESERVING = frozenset({"relu", "tanh", "abs", "neg", "sqrt", "square", "gelu", "scale"})
-"""Maps with f(0) = 0: they touch stored entries alone."""
+ZERO_PRESERVING = frozenset(
+    {"relu", "sparse_relu", "tanh", "abs", "neg", "sqrt", "square", "gelu", "scale", "stored_exp"}
+)
+"""Maps that touch stored entries alone, as f(0) = 0. For ``stored_exp`` an absent entry stands for minus infinity, as
+in a masked softmax; ``sparse_relu`` stores positive results only, so that its pattern depends on the data."""
 
-FUNCTIONS = frozenset({*ZERO_PRESERVING, "exp", "sigmoid"})
+FUNCTIONS = frozenset({*ZERO_PRESERVING, "exp", "log", "sigmoid", "rsqrt", "shift"})
 """Every unary map; those outside ZERO_PRESERVING make their result dense."""
+
+COMBINE = {"mul": "*", "div": "/", "sub": ".-", "add": ".+"}
+"""How a contraction combines its operands where all of them are stored, with the operator that writes it."""
+
+REDUCTIONS = ("sum", "max", "mean")
+"""How a contraction reduces: over the stored entries; ``mean`` divides the sum by the extents of the indices."""
 
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """A tensor with one index name per mode, as ``A(i,k)``."""
+    """A tensor with one index name per mode, as ``A(i,k)``; with ``pattern`` every stored entry counts as 1."""
 
     tensor: str
     indices: tuple[str, ...]
+    pattern: bool = False
 
     def __str__(self) -> str:
-        return f"{self.tensor}({','.join(self.indices)})"
+        text = f"{self.tensor}({','.join(self.indices)})"
+        return f"pattern({text})" if self.pattern else text
 
 
 @dataclass(frozen=True, slots=True)
 class Statement:
     """One operation; ``kind`` says which fields count.
 
-    * ``contract``: target = sum over ``reduced`` of the product of all operands;
+    * ``contract``: target = ``reduction`` over ``reduced`` of the operands, joined where all are stored and combined by
+      ``combine`` (a product has any number of operands, the others two);
     * ``add``: target = sum of sign * operand, an operand that lacks an index is broadcast over it;
-    * ``map``: target = function(operand), for ``scale`` times ``factor``.
+    * ``map``: target = function(operand), for ``scale`` times ``factor``, for ``shift`` plus ``factor``.
     """
 
     target: Access
@@ -42,6 +54,8 @@ class Statement:
     signs: tuple[int, ...] = ()
     function: str = ""
     factor: float = 1.0
+    combine: str = "mul"
+    reduction: str = "sum"
 
     @property
     def indices(self) -> tuple[str, ...]:
@@ -51,19 +65,22 @@ class Statement:
 
     @property
     def reduced(self) -> tuple[str, ...]:
-        """Indices summed over: those that the target lacks."""
+        """Indices reduced over: those that the target lacks."""
         return tuple(i for i in self.indices if i not in self.target.indices)
 
     def __str__(self) -> str:
         match self.kind:
             case "contract":
-                right = " * ".join(map(str, self.operands))
+                right = f" {COMBINE[self.combine]} ".join(map(str, self.operands))
+                if self.reduction != "sum":
+                    right = f"{self.reduction}({', '.join((*self.reduced, right))})"
             case "add":
                 terms = [("+ " if s > 0 else "- ") + str(a) for s, a in zip(self.signs, self.operands, strict=True)]
                 right = " ".join(terms).removeprefix("+ ")
             case _:
+                numbers = {"scale": f"{self.factor!r} * ", "shift": f"{self.factor!r} + "}
                 call = f"{self.operands[0]}"
-                right = f"{self.factor!r} * {call}" if self.function == "scale" else f"{self.function}({call})"
+                right = f"{numbers[self.function]}{call}" if self.function in numbers else f"{self.function}({call})"
         return f"{self.target} = {right}"
 
 

@@ -18,7 +18,7 @@ from mapper.datasets import find_data, load_tensor
 from mapper.errors import InputError
 from mapper.interpreter import effectual_multiplies, evaluate
 from mapper.notation import parse_einsum, parse_program
-from mapper.program import FUNCTIONS
+from mapper.program import FUNCTIONS, ZERO_PRESERVING
 from mapper.tensor import SparseTensor, Values
 
 LETTERS = "ijklm"
@@ -102,19 +102,77 @@ DENSE_MAPS: dict[str, Callable[[Any], Any]] = {
     "square": lambda x: x * x,
     "gelu": lambda x: x * scipy.special.ndtr(x),
     "exp": np.exp,
+    "log": np.log,
+    "rsqrt": lambda x: x**-0.5,
     "sigmoid": lambda x: 1 / (1 + np.exp(-x)),
 }
 
 
-@pytest.mark.parametrize("function", sorted(FUNCTIONS - {"scale"}))
+@pytest.mark.parametrize("function", sorted(DENSE_MAPS))
 @pytest.mark.parametrize("shape", [(3, 4), (0, 2), (1, 1)])
 def test_maps(function: str, shape: tuple[int, int]) -> None:
     tensor = random_tensor(np.random.default_rng(1), shape, 0.5)
     tensor = SparseTensor(shape, tensor.coords, np.abs(tensor.values) if function == "sqrt" else tensor.values)
+    if function in ("log", "rsqrt"):  # no zeros among the operands of functions that have a pole there
+        tensor = SparseTensor.from_dense(np.abs(tensor.to_dense()) + 0.5)
     result = evaluate(parse_program(f"Z(j,i) = {function}(A(i,j))"), {"A": tensor})["Z"]
     assert np.allclose(result.to_dense(), DENSE_MAPS[function](tensor.to_dense().T), rtol=1e-14, atol=0)
-    everywhere = function in ("exp", "sigmoid")
+    everywhere = function not in ZERO_PRESERVING
     assert np.array_equal(pattern(result), np.ones(shape[::-1]) if everywhere else pattern(tensor).T)
+
+
+def test_every_function_is_tested() -> None:
+    assert FUNCTIONS - {"scale", "shift", "stored_exp", "sparse_relu"} == set(DENSE_MAPS)
+
+
+def test_maps_that_look_at_what_is_stored() -> None:
+    stored = SparseTensor.from_coo((4,), np.array([[0, 1, 3]]), np.array([-1.0, 0.0, 2.0]))
+    program = parse_program(
+        "E(i) = stored_exp(a(i))\nR(i) = sparse_relu(a(i))\nP(i) = pattern(a(i))\nS(i) = a(i) + 1.5"
+    )
+    result = evaluate(program, {"a": stored})
+    assert result["E"].coords.tolist() == [[0, 1, 3]] and np.allclose(result["E"].values, np.exp(stored.values))
+    assert (result["R"].coords.tolist(), result["R"].values.tolist()) == ([[3]], [2.0])
+    assert result["P"].to_dense().tolist() == [1.0, 1.0, 0.0, 1.0]
+    assert result["S"].to_dense().tolist() == [0.5, 1.5, 1.5, 3.5]
+
+
+def test_softmax_ranges_over_stored_entries() -> None:
+    rng = np.random.default_rng(4)
+    score, stored = rng.normal(size=(5, 6)), rng.random((5, 6)) < 0.5
+    stored[2] = False
+    mask = SparseTensor.from_coo(stored.shape, np.argwhere(stored).T, np.full(int(stored.sum()), 3.0))
+    program = parse_program("P(i,j) = softmax(j, S(i,j) * pattern(M(i,j)))")
+    result = evaluate(program, {"S": SparseTensor.from_dense(score), "M": mask})["P"]
+    weight = np.where(stored, np.exp(score), 0.0)
+    assert np.allclose(result.to_dense(), weight / np.maximum(weight.sum(1, keepdims=True), 1e-300))
+    assert np.array_equal(pattern(result), stored)
+
+
+def test_layernorm_is_that_of_the_definition() -> None:
+    x = np.random.default_rng(5).normal(size=(3, 7))
+    result = evaluate(parse_program("Y(i,j) = layernorm(j, X(i,j))"), {"X": SparseTensor.from_dense(x)})["Y"]
+    assert np.allclose(result.to_dense(), (x - x.mean(1, keepdims=True)) / np.sqrt(x.var(1, keepdims=True) + 1e-5))
+
+
+def test_maximum_of_negative_entries() -> None:
+    rows = SparseTensor.from_coo((3, 2), np.array([[0, 0, 2], [0, 1, 1]]), np.array([-3.0, -1.0, -7.0]))
+    result = evaluate(parse_program("M(i) = max(j, A(i,j))"), {"A": rows})["M"]
+    assert (result.coords.tolist(), result.values.tolist()) == ([[0, 2]], [-1.0, -7.0])
+
+
+def test_pairs_meet_where_both_are_stored() -> None:
+    rng = np.random.default_rng(6)
+    a, b = random_tensor(rng, (4, 5), 0.6), random_tensor(rng, (4, 3), 0.6)
+    divisor = SparseTensor(b.shape, b.coords, np.abs(b.values) + 1.0)
+    program = parse_program("Q(i,j,k) = A(i,j) / B(i,k)\nD(i,j,k) = A(i,j) .- B(i,k)\nS(j,k) = A(i,j) .+ B(i,k)")
+    result = evaluate(program, {"A": a, "B": divisor})
+    both = pattern(a)[:, :, None] * pattern(divisor)[:, None, :]
+    x, y = a.to_dense()[:, :, None], divisor.to_dense()[:, None, :]
+    assert np.allclose(result["Q"].to_dense(), both * x / np.where(y == 0, 1, y))
+    assert np.allclose(result["D"].to_dense(), both * (x - y))
+    assert np.allclose(result["S"].to_dense(), (both * (x + y)).sum(0))
+    assert np.array_equal(pattern(result["Q"]), both)
 
 
 def test_scale_and_scalars() -> None:

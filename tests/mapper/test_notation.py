@@ -55,8 +55,8 @@ ERRORS = [
     # indices
     ("Z(i,row) = A(i,rows)", "    ^", "'row' of the target appears nowhere on the right side. Did you mean 'rows'"),
     ("Z(i) = sum(k, A(i,j))", "           ^", "sum over 'k', which its argument does not use"),
-    ("Z(i) = sum(j, j, A(i,j))", "              ^", "index 'j' is summed twice"),
-    ("Z(i) = sum(j, A(i,j)) * c(j)", "           ^", "index 'j' is summed here but also used outside"),
+    ("Z(i) = sum(j, j, A(i,j))", "              ^", "index 'j' is named twice"),
+    ("Z(i) = sum(j, A(i,j)) * c(j)", "           ^", "index 'j' is bound by this sum but also used outside"),
     ("Z(i,j) = sum(j, A(i,j))", "    ^", "index 'j' of the target appears nowhere on the right side"),
     ("Z(i) = sum(A(i,k))", "       ^", "sum needs its indices first"),
     # tensors
@@ -71,10 +71,14 @@ ERRORS = [
     ("Z(i) = relu(A(i), B(i))", "                ^", "expected an operator or ')', got ','"),
     ("Z(i) = relu(2)", "            ^", "'relu' needs a tensor, not a number"),
     ("relu(i) = A(i)", "^", "'relu' is a function and cannot name a tensor"),
-    ("Z(i) = max(j, A(i,j))", "       ^", "reduction 'max' is not supported yet; sum(index, expression) is"),
+    ("Z(i) = min(j, A(i,j))", "       ^", "'min' is not supported; sum, max, mean, softmax, layernorm are"),
+    ("Z(i) = softmax(A(i,j))", "       ^", "softmax needs its indices first, as softmax(k, A(i,k))"),
+    ("Z(i) = pattern(relu(A(i)))", "       ^", "pattern needs one tensor"),
     # numbers
-    ("Z(i) = A(i) / 2", "            ^", "division is not supported yet; multiply by a number"),
-    ("Z(i) = A(i) + 1", "              ^", "a number can only multiply"),
+    ("Z(i) = A(i) / 0", "            ^", "division by zero"),
+    ("Z(i) = 2 / A(i)", "         ^", "'/' needs a tensor on both sides"),
+    ("Z(i) = A(i) .- 1", "            ^", "'.-' needs a tensor on both sides"),
+    ("Z(i) = 1 + 2", "       ^", "a sum must read a tensor"),
     ("Z(i) = 2 * 3", "       ^", "the right side must read a tensor"),
     ("Z(i) = 1e999 * A(i)", "       ^", "too large for a float64"),
     ("Z(i) = " + "(" * 100 + "A(i)" + ")" * 100, " " * 107 + "^", "nested 100 deep"),
