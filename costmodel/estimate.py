@@ -51,6 +51,7 @@ def estimate(
     workload: Workload, mapping: Mapping, machine: Machine, *, level: str = "L2", statistics: Statistics | None = None
 ) -> Estimate:
     """Estimate of a legal mapping at level L0, L1 or L2. Raises InputError for any other level."""
+    workload = workload.variant(mapping.variant)
     model = Model(workload, mapping, level, statistics or shared_statistics())
     steps: list[StepEstimate] = []
     transfers: list[Transfer] = []

@@ -6,14 +6,14 @@ from mapper.errors import GraphError, nearest
 from mapper.graph import CONTEXT_KINDS, Context
 
 PARAMETERS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
-    "scan": ((), ("lo", "hi", "storage", "size", "word_bits", "n", "m")),
+    "scan": ((), ("lo", "hi", "phase", "step", "storage", "size", "word_bits", "n", "m")),
     "intersect": ((), ("strategy",)),
     "alu": (("op",), ()),
     "map": (("op",), ("factor",)),
     "reduce": (("op", "empty"), ()),
     "accumulate": (
         ("depth", "levels", "sizes"),
-        ("drain_cycles_per_entry", "capacity_entries", "entry_value_bytes", "entry_metadata_bytes", "tensor"),
+        ("drain_cycles_per_entry", "capacity_entries", "entry_value_bytes", "entry_metadata_bytes", "tensor", "op"),
     ),
     "tile_load": (("tensor", "residency"), ("capacity_bytes",)),
     "store": (
@@ -56,8 +56,10 @@ CHOICES: dict[tuple[str, str], tuple[str, ...]] = {
     ("alu", "op"): ("mul", "add", "sub", "div", "max", "min"),
     ("map", "op"): (
         "relu", "exp", "tanh", "sigmoid", "gelu", "abs", "neg", "sqrt", "rsqrt", "square", "log", "scale",
+        "shift", "one", "sparse_relu",
     ),
     ("reduce", "op"): ("sum", "max"),
+    ("accumulate", "op"): ("sum", "max"),
     ("reduce", "empty"): ("zero", "empty"),
     ("tile_load", "residency"): ("none", "lru"),
     ("sink", "dtype"): ("int", "float"),

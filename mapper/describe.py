@@ -6,14 +6,16 @@ from mapper.formats import Format
 from mapper.mapping import Loops, Mapping
 from mapper.operands import loop_name
 from mapper.program import Program
-from mapper.regions import region_label
+from mapper.regions import lanes_text, region_label
+from mapper.rewrites import rewriting
 from mapper.schedule import Conversion, schedule
 from mapper.storage import Layout
 
 
 def describe_mapping(program: Program, mapping: Mapping) -> str:
     """One line per step and statement: what is fused, loops outer to inner, tiles, lanes, formats, conversions."""
-    lines = []
+    lines = [f"rewritten: {mapping.variant}"] if mapping.variant else []
+    program = rewriting(program, mapping.variant)
     plan = schedule(program, mapping)
     for step in plan.steps:
         if isinstance(step, Conversion):
@@ -37,7 +39,7 @@ def _loops(loops: Loops) -> str:
     nest = " > ".join(
         f"{loop_name(loop)} (by {tiled[loop[0]]})" if loop[1] == "tile" else loop[0] for loop in loops.nest
     )
-    lanes = f", {loops.parallel[1]} lanes over {loops.parallel[0]}" if loops.parallel else ""
+    lanes = f", {lanes_text(loops.parallel)}" if loops.parallel else ""
     return (nest or "none (scalar)") + lanes
 
 

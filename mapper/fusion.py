@@ -1,73 +1,244 @@
-"""Fusion: cuts with the regions they make, the loop orders that serve each, and the indices that statements share."""
+"""Fusion: cuts with the regions they make, the loop orders that serve each, and the indices that statements share.
+
+The indices of fused statements that name the same modes are one *logical index*, called after its first use. A stream
+is read once, so its indices must stand outermost in its readers: with the orders that a user pins, these are the
+edges of the region's partial order graph (FuseFlow, section 5). Each of its linear extensions gives every statement
+its order; extensions that give all statements the same are one (``PartialOrder``).
+"""
 
 from __future__ import annotations
 
 import itertools
 import math
-from dataclasses import dataclass
-from functools import lru_cache
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
+
+import numpy as np
 
 from mapper.errors import IllegalMapping
-from mapper.program import Program
-from mapper.regions import cut_violations, region_label, regions_of, renaming
+from mapper.linear_orders import PartialOrder
+from mapper.program import Edge, Program
+from mapper.regions import LogicalIndex, cut_violations, logical_indices, region_label
 from mapper.violation import Violation
 
 Orders = tuple[tuple[str, ...], ...]
-"""A loop order per statement."""
+"""A loop order per statement of a region."""
+
+JOINED_LANES = 8
+"""Most lanes whose partial sums are added: what a union joins."""
+
+
+@dataclass(frozen=True, eq=False)
+class FusedRegion:
+    """A set of fused statements. ``pinned``: per target tensor, the loop orders that are allowed."""
+
+    program: Program
+    cuts: tuple[bool, ...]
+    statements: tuple[int, ...]
+    pinned: tuple[tuple[str, Orders], ...] = ()
+
+    @property
+    def label(self) -> str:
+        """``S0+S1``."""
+        return region_label(self.statements)
+
+    @cached_property
+    def leaders(self) -> dict[LogicalIndex, LogicalIndex]:
+        """The logical index of every index of every statement."""
+        found = logical_indices(self.program, self.cuts)
+        return {(n, i): found[n, i] for n in self.statements for i in self.program.statements[n].indices}
+
+    @cached_property
+    def indices(self) -> tuple[LogicalIndex, ...]:
+        """All logical indices, in order of appearance."""
+        return tuple(dict.fromkeys(self.leaders.values()))
+
+    @cached_property
+    def streams(self) -> tuple[tuple[int, int, tuple[str, ...]], ...]:
+        """(producer, consumer, indices of the stream in the consumer) of every fused edge."""
+        inside = [e for e, cut in zip(self.program.edges, self.cuts, strict=True) if not cut]
+        return tuple(
+            (e.producer, e.consumer, self.program.statements[e.consumer].operands[e.operand].indices)
+            for e in inside
+            if e.producer in self.statements
+        )
+
+    @cached_property
+    def orders(self) -> tuple[PartialOrder, ...]:
+        """Alternatives that share no order: one, or one per combination of pinned orders. Empty if none is possible."""
+        if any(len({self.leaders[n, i] for i in s}) < len(s) for n, s in self._indices_by_statement):
+            return ()
+        found = []
+        for chosen in itertools.product(*(orders for _, orders in self._pins)):
+            before = self._stream_edges()
+            for (number, _), order in zip(self._pins, chosen, strict=True):
+                before |= {(self._name(number, a), self._name(number, b)) for a, b in itertools.pairwise(order)}
+            order = PartialOrder(self._names, frozenset(before), self._together)
+            if order.cycle() is None:
+                found.append(order)
+        return tuple(found)
+
+    def conflict(self) -> str:
+        """Why no order serves the region."""
+        order = PartialOrder(self._names, frozenset(self._stream_edges()), self._together)
+        cycle = order.cycle()
+        return f"{' before '.join((*cycle, cycle[0]))}" if cycle else "pinned orders or streams read twice exclude it"
+
+    def orders_of(self, order: tuple[str, ...]) -> Orders:
+        """The order of each statement in one order of all logical indices."""
+        place = {name: n for n, name in enumerate(order)}
+        return tuple(tuple(sorted(i, key=lambda x, n=n: place[self._name(n, x)])) for n, i in self._indices_by_statement)
+
+    @cached_property
+    def order_count(self) -> int:
+        """Distinct choices of orders."""
+        return sum(order.count() for order in self.orders)
+
+    def order(self, rank: int) -> Orders:
+        """Orders number ``rank`` of ``order_count``."""
+        for order in self.orders:
+            if rank < order.count():
+                return self.orders_of(order.unrank(rank))
+            rank -= order.count()
+        raise IndexError(rank)
+
+    def rank(self, orders: Orders) -> int:
+        """Inverse of ``order``. Raises IllegalMapping for orders that do not serve the region."""
+        rank = 0
+        for alternative in self.orders:
+            whole = self._merged(alternative, orders)
+            if whole is not None:
+                return rank + alternative.rank(whole)
+            rank += alternative.count()
+        raise IllegalMapping([Violation("order", order_text(orders), "orders that serve the region", self.label)])
+
+    def _merged(self, alternative: PartialOrder, orders: Orders) -> tuple[str, ...] | None:
+        """One order of all logical indices that gives every statement its own, None if there is none."""
+        before = set(alternative.before)
+        for (number, _), order in zip(self._indices_by_statement, orders, strict=True):
+            before |= {(self._name(number, a), self._name(number, b)) for a, b in itertools.pairwise(order)}
+        joined = PartialOrder(self._names, frozenset(before))
+        if joined.cycle() is not None:
+            return None
+        whole = joined.unrank(0)
+        return whole if self.orders_of(whole) == orders and alternative.contains(whole) else None
+
+    @cached_property
+    def tileable(self) -> tuple[LogicalIndex, ...]:
+        """Indices that may be tiled: a reader of streams tiles only what its streams hold."""
+        banned = {
+            self.leaders[n, i]
+            for _, n, held in self.streams
+            if held
+            for i in self.program.statements[n].indices
+            if i not in held
+        }
+        return tuple(leader for leader in self.indices if leader not in banned)
+
+    @lru_cache(maxsize=65536)  # noqa: B019 - regions live as long as their program is searched
+    def tile_orders(self, tiled: frozenset[LogicalIndex]) -> tuple[PartialOrder, ...]:
+        """Orders of the tile loops of ``tiled``; pinned orders hold for them too."""
+        names = {self._name(*leader): leader for leader in self.indices if leader in tiled}
+        found = []
+        for chosen in itertools.product(*(orders for _, orders in self._pins)):
+            before = set()
+            for (number, _), order in zip(self._pins, chosen, strict=True):
+                kept = [name for name in (self._name(number, i) for i in order) if name in names]
+                before |= set(itertools.pairwise(kept))
+            order = PartialOrder(tuple(names), frozenset(before), lambda a, b: self._together(a, b))
+            if order.cycle() is None and order not in found:
+                found.append(order)
+        return tuple(found)
+
+    def tile_order_count(self, tiled: frozenset[LogicalIndex]) -> int:
+        """Distinct orders of the tile loops."""
+        return sum(order.count() for order in self.tile_orders(tiled))
+
+    def tile_order(self, tiled: frozenset[LogicalIndex], rank: int) -> tuple[LogicalIndex, ...]:
+        """Order number ``rank`` of the tile loops, outer to inner."""
+        names = {self._name(*leader): leader for leader in tiled}
+        for order in self.tile_orders(tiled):
+            if rank < order.count():
+                return tuple(names[name] for name in order.unrank(rank))
+            rank -= order.count()
+        raise IndexError(rank)
+
+    @cached_property
+    def parallel_indices(self) -> tuple[tuple[LogicalIndex, int | None], ...]:
+        """(index, most lanes) of the indices that may be parallel: a fused reader has the index only if its stream
+        does, and partial sums of a reduced one are added by a single unit."""
+        found: list[tuple[LogicalIndex, int | None]] = []
+        for leader in self.indices:
+            users = {n for (n, _), own in self.leaders.items() if own == leader}
+            reducing = [n for n in users if leader not in self._kept(n)]
+            streamed = all(p in users and p not in reducing for p, n, _ in self.streams if n in users)
+            summed = all(self.program.statements[n].reduction != "max" for n in reducing)
+            if streamed and summed:
+                found.append((leader, JOINED_LANES if reducing else None))
+        return tuple(found)
+
+    def _kept(self, number: int) -> set[LogicalIndex]:
+        return {self.leaders[number, i] for i in self.program.statements[number].target.indices}
+
+    @property
+    def _pins(self) -> list[tuple[int, Orders]]:
+        pinned = dict(self.pinned)
+        targets = {n: self.program.statements[n].target.tensor for n in self.statements}
+        return [(n, pinned[tensor]) for n, tensor in targets.items() if tensor in pinned]
+
+    @property
+    def _indices_by_statement(self) -> list[tuple[int, tuple[str, ...]]]:
+        return [(n, self.program.statements[n].indices) for n in self.statements]
+
+    @cached_property
+    def _names(self) -> tuple[str, ...]:
+        return tuple(self._name(*leader) for leader in self.indices)
+
+    @cached_property
+    def _users(self) -> dict[str, set[int]]:
+        users: dict[str, set[int]] = {name: set() for name in self._names}
+        for number, index in self.leaders:
+            users[self._name(number, index)].add(number)
+        return users
+
+    def _name(self, number: int, index: str) -> str:
+        leader, name = self.leaders[number, index]
+        return f"S{leader}.{name}"
+
+    def _together(self, a: str, b: str) -> bool:
+        """Whether some statement has both, so that their order shows."""
+        return bool(self._users[a] & self._users[b])
+
+    def _stream_edges(self) -> set[tuple[str, str]]:
+        return {
+            (self._name(n, outer), self._name(n, inner))
+            for _, n, held in self.streams
+            for outer in held
+            for inner in self.program.statements[n].indices
+            if inner not in held
+        }
 
 
 @dataclass(frozen=True, slots=True)
 class Fusion:
-    """``regions``: statements of each, in execution order; ``orders``: per region, the choices of orders (one order per
-    statement) such that every fused consumer starts with its streams' indices in order."""
+    """A legal choice of cuts and its regions."""
 
     program: Program
     cuts: tuple[bool, ...]
-    regions: tuple[tuple[int, ...], ...]
-    orders: tuple[tuple[Orders, ...], ...]
+    regions: tuple[FusedRegion, ...]
 
     @property
     def order_count(self) -> int:
-        """Combinations of orders."""
-        return math.prod(len(options) for options in self.orders)
+        """Combinations of loop orders."""
+        return math.prod(region.order_count for region in self.regions)
 
-    def region_of(self, number: int) -> tuple[int, ...]:
-        """Statements fused with statement ``number``."""
-        return next(r for r in self.regions if number in r)
-
-    def spread(self, chosen: tuple[Orders, ...]) -> Orders:
-        """One order per statement of the program from one choice per region."""
-        orders = {n: o for r, c in zip(self.regions, chosen, strict=True) for n, o in zip(r, c, strict=True)}
-        return tuple(orders[n] for n in sorted(orders))
-
-    def leader(self, number: int, index: str) -> tuple[int, str]:
-        """The first (statement, index) of the region that is the same logical index."""
-        return _leaders(self.program, self.cuts)[number, index]
-
-    def alias(self, number: int, index: str) -> str:
-        """Name in statement ``number`` of an index named in the region's first statement."""
-        first = self.region_of(number)[0]
-        return next(i for i in self.program.statements[number].indices if self.leader(number, i) == (first, index))
-
-    def tileable(self) -> list[tuple[int, str]]:
-        """Leaders of the indices that may be tiled: a reader of streams tiles only what its streams hold."""
-        banned = set()
-        for edge, cut in zip(self.program.edges, self.cuts, strict=True):
-            statement = self.program.statements[edge.consumer]
-            held = statement.operands[edge.operand].indices
-            if not cut and held:
-                banned |= {self.leader(edge.consumer, i) for i in statement.indices if i not in held}
-        every = [self.leader(n, i) for n, s in enumerate(self.program.statements) for i in s.indices]
-        return [leader for leader in dict.fromkeys(every) if leader not in banned]
-
-    def parallel_indices(self, region: tuple[int, ...]) -> tuple[str, ...]:
-        """Indices of the first statement that stand in the result of every statement of the region."""
-        shared = [{self.leader(n, i) for i in self.program.statements[n].target.indices} for n in region]
-        first = self.program.statements[region[0]].target.indices
-        return tuple(i for i in first if all((region[0], i) in leaders for leaders in shared))
+    def region_of(self, number: int) -> FusedRegion:
+        """The region that holds statement ``number``."""
+        return next(r for r in self.regions if number in r.statements)
 
 
-def fuse(program: Program, cuts: tuple[bool, ...], pinned: dict[str, Orders]) -> Fusion:
+def fuse(program: Program, cuts: tuple[bool, ...], pinned: Mapping[str, Orders]) -> Fusion:
     """The fusion that ``cuts`` make; ``pinned`` lists the allowed orders per target tensor.
 
     Raises IllegalMapping where regions are impossible or no order serves one of them.
@@ -75,14 +246,80 @@ def fuse(program: Program, cuts: tuple[bool, ...], pinned: dict[str, Orders]) ->
     broken = cut_violations(program, cuts)
     if broken:
         raise IllegalMapping(broken)
-    regions = regions_of(program, cuts)
-    orders = tuple(_region_orders(program, cuts, region, pinned) for region in regions)
-    for region, options in zip(regions, orders, strict=True):
-        if not options:
-            want = "one outer order for all fused statements"
-            reason = Violation("no-common-order", "no loop order", want, region_label(region))
-            raise IllegalMapping([reason])
-    return Fusion(program, cuts, regions, orders)
+    partition = Partition.of(program, pinned)
+    for cut in cuts:
+        following = partition.decide(cut)
+        if isinstance(following, Violation):
+            raise IllegalMapping([following])
+        partition = following
+    return partition.fusion()
+
+
+@dataclass(frozen=True, slots=True)
+class Partition:
+    """Regions while the edges of a program are decided one by one, in the order of ``Program.edges``.
+
+    A set of statements is a bit mask. Edges come by consumer, so that a path that leaves a region and comes back to it
+    cannot be mended by later decisions.
+    """
+
+    program: Program
+    pinned: tuple[tuple[str, Orders], ...]
+    masks: tuple[int, ...]
+    decided: tuple[bool, ...] = ()
+
+    @classmethod
+    def of(cls, program: Program, pinned: Mapping[str, Orders]) -> Partition:
+        """Nothing decided: every statement alone."""
+        return cls(program, tuple(sorted(pinned.items())), tuple(1 << n for n in range(len(program.statements))))
+
+    @property
+    def edge(self) -> Edge | None:
+        """The edge to decide next."""
+        return self.program.edges[len(self.decided)] if len(self.decided) < len(self.program.edges) else None
+
+    def decide(self, cut: bool) -> Partition | Violation:
+        """With the next edge cut or fused; the rule that forbids it otherwise."""
+        edge = self.program.edges[len(self.decided)]
+        made, read = self.masks[edge.producer], self.masks[edge.consumer]
+        if made == read:
+            if cut:
+                return Violation("cut-inside-region", "edge is cut", "fused, as other edges join its ends", edge.name)
+            return replace(self, decided=(*self.decided, False))
+        if cut:
+            return replace(self, decided=(*self.decided, True))
+        joined = made | read
+        for other, was_cut in zip(self.program.edges, self.decided, strict=False):
+            if was_cut and joined >> other.producer & 1 and joined >> other.consumer & 1:
+                return Violation("cut-inside-region", f"{other.name} is cut", "fused", edge.name)
+        if self._returns(joined):
+            return Violation("region-cycle", "a path leaves the region and comes back", "none", edge.name)
+        region = _region(self.program, joined, self.pinned)
+        if not region.orders:
+            return Violation("no-common-order", region.conflict(), "one order for all fused statements", region.label)
+        masks = tuple(joined if joined >> n & 1 else mask for n, mask in enumerate(self.masks))
+        return replace(self, masks=masks, decided=(*self.decided, False))
+
+    def fusion(self) -> Fusion:
+        """The regions once all edges are decided. Raises IllegalMapping where a statement alone has no order."""
+        regions = tuple(_region(self.program, mask, self.pinned) for mask in dict.fromkeys(self.masks))
+        for region in regions:
+            if not region.orders:
+                want = "one order for all fused statements"
+                raise IllegalMapping([Violation("no-common-order", region.conflict(), want, region.label)])
+        return Fusion(self.program, self.decided, regions)
+
+    def _returns(self, joined: int) -> bool:
+        after = _successors(self.program)
+        seen, todo = joined, _following(after, joined) & ~joined
+        while todo:
+            mask = self.masks[(todo & -todo).bit_length() - 1]
+            following = _following(after, mask)
+            if following & joined:
+                return True
+            seen |= mask
+            todo = (todo | following) & ~seen
+        return False
 
 
 def order_text(orders: Orders) -> str:
@@ -90,40 +327,37 @@ def order_text(orders: Orders) -> str:
     return " | ".join(",".join(order) for order in orders)
 
 
-def _region_orders(
-    program: Program, cuts: tuple[bool, ...], region: tuple[int, ...], pinned: dict[str, Orders]
-) -> tuple[Orders, ...]:
-    partial: list[Orders] = [()]
-    for number in region:
-        statement = program.statements[number]
-        options = pinned.get(statement.target.tensor) or tuple(itertools.permutations(statement.indices))
-        partial = [
-            (*done, order)
-            for done in partial
-            for order in options
-            if _follows(program, cuts, dict(zip(region, done, strict=False)), number, order)
-        ]
-    return tuple(partial)
+def draw(rng: np.random.Generator, count: int) -> int:
+    """A number below ``count``, however large, every one equally likely."""
+    if count <= 2**62:
+        return int(rng.integers(count))
+    bits = (count - 1).bit_length()
+    while True:
+        number = int.from_bytes(rng.bytes(bits // 8 + 1), "big") & ((1 << bits) - 1)
+        if number < count:
+            return number
 
 
-def _follows(
-    program: Program, cuts: tuple[bool, ...], done: dict[int, tuple[str, ...]], number: int, order: tuple[str, ...]
-) -> bool:
-    for edge, cut in zip(program.edges, cuts, strict=True):
-        if edge.consumer == number and not cut:
-            names = renaming(program, edge)
-            stream = tuple(names[i] for i in done[edge.producer] if i in names)
-            if order[: len(stream)] != stream:
-                return False
-    return True
+@lru_cache(maxsize=65536)
+def _region(program: Program, mask: int, pinned: tuple[tuple[str, Orders], ...]) -> FusedRegion:
+    """The statements of ``mask`` with every edge among them fused."""
+    cuts = tuple(not (mask >> e.producer & 1 and mask >> e.consumer & 1) for e in program.edges)
+    statements = tuple(n for n in range(len(program.statements)) if mask >> n & 1)
+    return FusedRegion(program, cuts, statements, pinned)
 
 
 @lru_cache(maxsize=256)
-def _leaders(program: Program, cuts: tuple[bool, ...]) -> dict[tuple[int, str], tuple[int, str]]:
-    leader = {(n, i): (n, i) for n, s in enumerate(program.statements) for i in s.indices}
-    for edge, cut in zip(program.edges, cuts, strict=True):  # by consumer, so producers are settled
-        if not cut:
-            for made, read in renaming(program, edge).items():
-                old, new = sorted([leader[edge.consumer, read], leader[edge.producer, made]], reverse=True)
-                leader = {k: new if v == old else v for k, v in leader.items()}
-    return leader
+def _successors(program: Program) -> tuple[int, ...]:
+    after = [0] * len(program.statements)
+    for edge in program.edges:
+        after[edge.producer] |= 1 << edge.consumer
+    return tuple(after)
+
+
+def _following(after: tuple[int, ...], mask: int) -> int:
+    found = 0
+    while mask:
+        low = mask & -mask
+        found |= after[low.bit_length() - 1]
+        mask ^= low
+    return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -48,6 +49,10 @@ class GraphBuilder:
         self._reads.append(tuple(reads))
         self._ports.append(outputs)
         return tuple(Stream(len(self._contexts) - 1, port) for port in range(outputs))
+
+    def kinds(self) -> Counter[str]:
+        """Contexts of each kind so far, without the forks that ``build`` adds."""
+        return Counter(c.kind for c in self._contexts)
 
     def build(self) -> Graph:
         """The graph, forks and channels included."""

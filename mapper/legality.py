@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 
 from mapper.formats import COMPRESSED, DENSE
-from mapper.lowering import lower_lane
+from mapper.fusion import JOINED_LANES
+from mapper.lowering import statement_units
 from mapper.machine import Machine
-from mapper.mapping import Loops, Mapping
+from mapper.mapping import PARTITIONS, Loops, Mapping
 from mapper.program import Statement
-from mapper.regions import cut_violations, edge_violations, region_label, regions_of
+from mapper.reconvergence import held_back
+from mapper.regions import cut_violations, edge_violations, region_label, stream_nest
 from mapper.schedule import Region, schedule
 from mapper.violation import Violation
 from mapper.workload import Workload
@@ -20,6 +23,7 @@ PORTED = {"scan", "repeat", "intersect", "union", "array", "alu", "map", "reduce
 
 def violations(workload: Workload, mapping: Mapping, machine: Machine) -> tuple[Violation, ...]:
     """Rules broken by ``mapping``, cheapest first; an empty tuple means that it can be lowered and run."""
+    workload = workload.variant(mapping.variant)
     program = workload.program
     if (len(mapping.cuts), len(mapping.loops)) != (len(program.edges), len(program.statements)):
         got, want = (
@@ -34,35 +38,53 @@ def violations(workload: Workload, mapping: Mapping, machine: Machine) -> tuple[
     for edge, cut in zip(program.edges, mapping.cuts, strict=True):
         if not cut:
             found += edge_violations(program, edge, mapping.loops[edge.producer], mapping.loops[edge.consumer])
-    found += _lane_violations(workload, mapping)
     found += _format_violations(workload, mapping)
-    return tuple(found) or unit_violations(workload, mapping, machine)
+    if found:
+        return tuple(found)
+    regions = schedule(program, mapping).regions
+    held = [v for region in regions for v in held_back(workload, mapping, machine, region)]
+    return tuple(held) or unit_violations(workload, mapping, machine, regions)
 
 
-def unit_violations(workload: Workload, mapping: Mapping, machine: Machine) -> tuple[Violation, ...]:
+def unit_violations(
+    workload: Workload, mapping: Mapping, machine: Machine, regions: Sequence[Region]
+) -> tuple[Violation, ...]:
     """Regions that need more units of a kind than the machine has."""
     if machine.units is None:
         return ()
-    found = []
-    for region in schedule(workload.program, mapping).regions:
-        for kind, used in sorted(units_used(workload, mapping, machine, region).items()):
-            if used > machine.units.get(kind, 0):
-                found.append(
-                    Violation(
-                        "units",
-                        f"{used} {kind}",
-                        f"at most {machine.units.get(kind, 0)}",
-                        region_label(region.statements),
-                    )
-                )
-    return tuple(found)
+    return tuple(
+        Violation("units", f"{used} {kind}", f"at most {machine.units.get(kind, 0)}", region_label(region.statements))
+        for region in regions
+        for kind, used in sorted(units_used(workload, mapping, machine, region).items())
+        if used > machine.units.get(kind, 0)
+    )
 
 
 def units_used(workload: Workload, mapping: Mapping, machine: Machine, region: Region) -> Counter[str]:
-    """Units of every budgeted kind in a region's graph."""
-    lanes = mapping.loops[region.statements[0]].lanes
-    per_lane = Counter(c.kind for c in lower_lane(workload, mapping, machine, region).contexts if c.kind in PORTED)
-    return Counter({kind: lanes * used for kind, used in per_lane.items()})
+    """Units of every budgeted kind in a region's graph, all lanes together."""
+    workload, used = workload.variant(mapping.variant), Counter[str]()
+    for number in region.statements:
+        used += _statement_units(workload, mapping, machine, region, number)
+    return used
+
+
+def _statement_units(
+    workload: Workload, mapping: Mapping, machine: Machine, region: Region, number: int
+) -> Counter[str]:
+    """Units of one statement, remembered by the shape of its loops."""
+    program, loops = workload.program, mapping.loops[number]
+    shape = (loops.order, tuple(i for i, _ in loops.tiles), tuple((i, n) for i, n, _ in loops.parallel))
+    streams = tuple(
+        (edge.operand, stream_nest(program, edge.producer, mapping.loops[edge.producer]))
+        for edge in (program.edges[n] for n in region.fused)
+        if edge.consumer == number
+    )
+    stored = program.statements[number].target.tensor in dict(region.stored)
+    key = (number, shape, streams, stored, machine.dram_channels is None)
+    if key not in workload.unit_counts:
+        units = statement_units(workload, mapping, machine, region, number)
+        workload.unit_counts[key] = Counter({kind: n for kind, n in units.items() if kind in PORTED})
+    return workload.unit_counts[key]
 
 
 def _loop_violations(workload: Workload, mapping: Mapping, number: int) -> list[Violation]:
@@ -79,24 +101,21 @@ def _loop_violations(workload: Workload, mapping: Mapping, number: int) -> list[
 
 
 def _parallel_violations(statement: Statement, loops: Loops, extents: dict[str, int], where: str) -> list[Violation]:
-    if loops.parallel is None:
-        return []
-    index, lanes = loops.parallel
-    if index not in statement.target.indices:
-        return [Violation("parallel-index", index, f"an index of the result, {statement.target}", where)]
-    steps = -(-extents[index] // dict(loops.tiles).get(index, 1))
-    if not 2 <= lanes <= steps:
-        return [Violation("lanes", f"{lanes} over {index}", f"2 to {steps}, the steps of its loop", where)]
-    return []
-
-
-def _lane_violations(workload: Workload, mapping: Mapping) -> list[Violation]:
-    found = []
-    for statements in regions_of(workload.program, mapping.cuts):
-        lanes = {mapping.loops[n].lanes for n in statements}
-        if len(lanes) > 1:
-            limit = "one number of lanes for a region"
-            found.append(Violation("region-lanes", f"{sorted(lanes)}", limit, region_label(statements)))
+    found, added = [], 1
+    for n, (index, lanes, partition) in enumerate(loops.parallel):
+        if index not in statement.indices or index in [i for i, _, _ in loops.parallel[:n]]:
+            found.append(Violation("parallel-index", index, f"one of {statement.indices}, once", where))
+            continue
+        steps = loops.steps(index, extents[index])
+        if not 2 <= lanes <= steps or partition not in PARTITIONS:
+            limit = f"2 to {steps}, the steps of its loop, {' or '.join(PARTITIONS)}"
+            found.append(Violation("lanes", f"{lanes} over {index}, {partition}", limit, where))
+        if index not in statement.target.indices:
+            added *= lanes
+            if statement.reduction == "max":
+                found.append(Violation("parallel-index", index, "no index that a maximum is taken over", where))
+    if added > JOINED_LANES:
+        found.append(Violation("lanes", f"{added} partial results", f"at most {JOINED_LANES}", where))
     return found
 
 

@@ -3,22 +3,27 @@
 Each loop of a statement scans the operands that have it, joins them (intersection for products, union for sums)
 and repeats the others. Reductions inside the last output loop become scalar reducers; what is left between the
 outermost reduced loop and the innermost output loop goes through one sparse accumulator keyed by the output loops
-inside that scope (FuseFlow, section 5: factored iteration). A fused edge hands the streams over as they are.
+inside that scope (FuseFlow, section 5: factored iteration). A fused edge hands the streams over as they are. Lanes are
+copies of all this, each over its slice of the coordinates; where they share a reduction, their results are added.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import itertools
+import math
+from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from mapper.graph import Graph
 from mapper.graph_builder import GraphBuilder, Stream
-from mapper.lanes import LaneRange, lane_ranges
+from mapper.lanes import Slice, lane_slices
 from mapper.machine import Machine
 from mapper.mapping import Loop, Loops, Mapping
-from mapper.operands import Operand, StoredOperand, StreamOperand, Universe, loop_name
+from mapper.operands import LaneSlices, Operand, StoredOperand, StreamOperand, Universe, loop_name
 from mapper.program import ZERO_PRESERVING, Access, Statement
 from mapper.regions import renaming, stream_nest
 from mapper.schedule import Conversion, Region
@@ -43,17 +48,22 @@ def lower_region(
     workload: Workload, mapping: Mapping, machine: Machine, region: Region, storage_of: StorageOf
 ) -> Graph:
     """Graph of a region, all its lanes side by side."""
+    workload = workload.variant(mapping.variant)
+    slices: dict[int, tuple[tuple[Slice, ...], ...]] = {}
+    if any(mapping.loops[n].parallel for n in region.statements):
+        slices = lane_slices(workload, mapping, region.statements)
     build = GraphBuilder(machine)
-    for lane, limits in enumerate(lane_ranges(workload, mapping, region.statements)):
-        _RegionLowering(workload, mapping, machine, region, storage_of, build, limits, lane).run()
+    _RegionLowering(workload, mapping, machine, region, storage_of, build, slices).run()
     return build.build()
 
 
-def lower_lane(workload: Workload, mapping: Mapping, machine: Machine, region: Region) -> Graph:
-    """One lane of a region over all coordinates, without data: enough to count units."""
-    build = GraphBuilder(machine)
-    _RegionLowering(workload, mapping, machine, region, None, build, None, 0).run()
-    return build.build()
+def statement_units(
+    workload: Workload, mapping: Mapping, machine: Machine, region: Region, number: int
+) -> Counter[str]:
+    """Contexts of each kind that all lanes of a statement take, forks apart. Needs no data: one lane is lowered, with
+    streams from nowhere."""
+    workload, build = workload.variant(mapping.variant), GraphBuilder(machine)
+    return _RegionLowering(workload, mapping, machine, region, None, build, {}).units(number)
 
 
 def lower_conversion(conversion: Conversion, machine: Machine, storage_of: StorageOf) -> Graph:
@@ -77,6 +87,7 @@ def collect_output(
     workload: Workload, mapping: Mapping, statement: int, parts: list[tuple[np.ndarray, np.ndarray]]
 ) -> SparseTensor:
     """The tensor that the ``store`` contexts of a statement's lanes wrote: (coords[levels, n], values[n]) each."""
+    workload = workload.variant(mapping.variant)
     target = workload.program.statements[statement].target
     loops = mapping.loops[statement]
     shape = workload.shape(target, statement)
@@ -88,70 +99,132 @@ def collect_output(
     return SparseTensor.from_coo(shape, coords, np.concatenate([values for _, values in parts]))
 
 
+Lanes = tuple[int, ...]
+"""Number of the lane along each parallel index."""
+
+
 class _RegionLowering:
-    """One lane of one region."""
+    """All lanes of one region."""
 
     def __init__(
         self, workload: Workload, mapping: Mapping, machine: Machine, region: Region,
-        storage_of: StorageOf | None, build: GraphBuilder, limits: LaneRange | None, lane: int,
+        storage_of: StorageOf | None, build: GraphBuilder, slices: dict[int, tuple[tuple[Slice, ...], ...]],
     ) -> None:  # fmt: skip
         self._workload, self._mapping, self._machine, self._region = workload, mapping, machine, region
-        self._storage_of, self._build, self._limits = storage_of, build, limits
-        self._suffix = f"@{lane}" if limits else ""
-        self._results: dict[int, _Result] = {}
+        self._storage_of, self._build, self._slices = storage_of, build, slices
+        self._results: dict[tuple[int, Lanes], _Result] = {}
 
     def run(self) -> None:
         stored = dict(self._region.stored)
         for number in self._region.statements:
             statement = self._workload.program.statements[number]
-            result = self._statement(number, statement)
-            if statement.target.tensor in stored:
-                self._store(number, statement.target, stored[statement.target.tensor], result)
-            self._results[number] = self._without_empty(statement, result)
+            loops = self._mapping.loops[number]
+            kept = [n for n, (index, _, _) in enumerate(loops.parallel) if index in statement.target.indices]
+            parts: dict[Lanes, list[_Result]] = {}
+            for lanes in itertools.product(*(range(count) for _, count, _ in loops.parallel)):
+                result = self._statement(number, statement, lanes)
+                parts.setdefault(tuple(lanes[n] for n in kept), []).append(result)
+            for lanes, results in parts.items():
+                suffix = _suffix(lanes, [loops.parallel[n][1] for n in kept])
+                result = results[0] if len(results) == 1 else self._added(number, statement, loops, results, suffix)
+                if statement.target.tensor in stored:
+                    self._store(number, statement.target, stored[statement.target.tensor], result, suffix)
+                self._results[number, lanes] = self._without_empty(statement, result, suffix)
 
-    def _statement(self, number: int, statement: Statement) -> _Result:
-        loops = self._mapping.loops[number]
-        lane = self._lane(loops)
-        operands = [self._operand(number, n, access, loops, lane) for n, access in enumerate(statement.operands)]
-        everywhere: list[Operand] = [*operands, *self._universes(number, statement, loops, lane)]
-        crds = self._iterate(number, statement, loops.nest, everywhere)
-        val = self._compute(number, statement, [o.value(self._build) for o in operands])
-        return self._reduce(number, statement, loops, crds, val)
-
-    def _lane(self, loops: Loops) -> tuple[Loop, int, int] | None:
-        if self._limits is None or loops.parallel is None:
-            return None
-        index = loops.parallel[0]
-        return (index, "tile" if index in dict(loops.tiles) else "inner"), *self._limits
-
-    def _operand(
-        self, number: int, n: int, access: Access, loops: Loops, lane: tuple[Loop, int, int] | None
-    ) -> StoredOperand | StreamOperand:
+    def units(self, number: int) -> Counter[str]:
+        statement, loops = self._workload.program.statements[number], self._mapping.loops[number]
+        lanes = (0,) * len(loops.parallel)
         for position in self._region.fused:
             edge = self._workload.program.edges[position]
+            if edge.consumer == number:
+                self._results[edge.producer, lanes] = self._nowhere(edge.producer)
+        self._statement(number, statement, lanes)
+        kinds = Counter({kind: n * loops.lanes for kind, n in self._build.kinds().items()})
+        kept = [lane for lane in loops.parallel if lane[0] in statement.target.indices]
+        copies = math.prod(count for _, count, _ in kept)
+        before = self._build.kinds()
+        if len(kept) < len(loops.parallel):
+            parts = [self._nowhere(number)] * (loops.lanes // copies)
+            self._added(number, statement, loops, parts, "")
+        stored = dict(self._region.stored).get(statement.target.tensor)
+        if stored is not None:
+            self._store(number, statement.target, stored, self._nowhere(number), "")
+        extra = self._build.kinds() - before
+        return kinds + Counter({kind: n * copies for kind, n in extra.items()})
+
+    def _nowhere(self, number: int) -> _Result:
+        """The result of a statement, as streams of a unit that counts for nothing."""
+        nest = stream_nest(self._workload.program, number, self._mapping.loops[number])
+        *crds, val = self._build.add("source", "nowhere", outputs=len(nest) + 1)
+        return _Result(tuple(crds), val, False)
+
+    def _statement(self, number: int, statement: Statement, lanes: Lanes) -> _Result:
+        loops = self._mapping.loops[number]
+        suffix = _suffix(lanes, [count for _, count, _ in loops.parallel])
+        slices = self._lane_slices(number, loops, lanes)
+        operands = [
+            self._operand(number, n, access, loops, lanes, slices, suffix)
+            for n, access in enumerate(statement.operands)
+        ]
+        everywhere: list[Operand] = [*operands, *self._universes(number, statement, loops, slices, suffix)]
+        join = "intersect" if statement.kind == "contract" else "union"
+        crds = self._iterate(f"S{number}", join, loops.nest, everywhere, suffix)
+        val = self._compute(number, statement, operands, suffix)
+        return self._reduce(number, statement, loops, crds, val, suffix)
+
+    def _lane_slices(self, number: int, loops: Loops, lanes: Lanes) -> LaneSlices:
+        """The slice of each loop that this lane restricts."""
+        if number not in self._slices:
+            return {}
+        tiled = dict(loops.tiles)
+        return {
+            (index, "tile" if index in tiled else "inner"): slices[lane]
+            for (index, _, _), slices, lane in zip(loops.parallel, self._slices[number], lanes, strict=True)
+        }
+
+    def _operand(
+        self, number: int, n: int, access: Access, loops: Loops, lanes: Lanes, slices: LaneSlices, suffix: str
+    ) -> StoredOperand | StreamOperand:
+        program = self._workload.program
+        for position in self._region.fused:
+            edge = program.edges[position]
             if (edge.consumer, edge.operand) == (number, n):
-                names = renaming(self._workload.program, edge)
-                made = stream_nest(self._workload.program, edge.producer, self._mapping.loops[edge.producer])
-                result = self._results[edge.producer]
+                names = renaming(program, edge)
+                made = stream_nest(program, edge.producer, self._mapping.loops[edge.producer])
+                result = self._results[edge.producer, lanes]
                 return StreamOperand(
-                    f"{access.tensor} in S{number}{self._suffix}",
-                    tuple((names[i], part) for i, part in made), result.crds, result.val,
+                    f"{access.tensor} in S{number}{suffix}", tuple((names[i], part) for i, part in made),
+                    result.crds, result.val, access.pattern,
                 )  # fmt: skip
         layout = layout_of(access, loops, self._mapping.kinds(access.tensor))
         storage = None if self._storage_of is None else self._storage_of(access.tensor, layout)
         own = tuple(loop for loop in loops.nest if loop[0] in access.indices)
-        twin = (
-            f".{n}"
-            if [a.tensor for a in self._workload.program.statements[number].operands].count(access.tensor) > 1
-            else ""
-        )
-        name = f"{access.tensor}{twin} in S{number}{self._suffix}"
+        twins = [a.tensor for a in program.statements[number].operands].count(access.tensor) > 1
+        name = f"{access.tensor}{f'.{n}' if twins else ''} in S{number}{suffix}"
         return StoredOperand(
-            self._build, self._machine, name, access.tensor, own, storage, self._mapping.residency, lane
-        )
+            self._build, self._machine, name, access.tensor, own, storage, self._mapping.residency, slices,
+            access.pattern,
+        )  # fmt: skip
+
+    def _added(
+        self, number: int, statement: Statement, loops: Loops, results: list[_Result], suffix: str
+    ) -> _Result:
+        """The sum of the partial results of lanes that share a reduction."""
+        nest = stream_nest(self._workload.program, number, loops)
+        parts = [self._without_empty(statement, r, f"{suffix}.{n}", fused=True) for n, r in enumerate(results)]
+        operands = [
+            StreamOperand(f"{statement.target.tensor} part {n}{suffix}", nest, part.crds, part.val)
+            for n, part in enumerate(parts)
+        ]
+        crds = self._iterate(f"sum S{number}", "union", nest, operands, suffix)
+        val = operands[0].value(self._build)
+        for n, operand in enumerate(operands[1:], 1):
+            name = f"sum S{number}{suffix}.{n}"
+            (val,) = self._build.add("alu", name, [val, operand.value(self._build)], 1, {"op": "add"})
+        return _Result(tuple(crds[loop] for loop in nest), val, False)
 
     def _universes(
-        self, number: int, statement: Statement, loops: Loops, lane: tuple[Loop, int, int] | None
+        self, number: int, statement: Statement, loops: Loops, slices: LaneSlices, suffix: str
     ) -> list[Universe]:
         if statement.kind == "add":
             missing = [i for i in statement.indices if any(i not in a.indices for a in statement.operands)]
@@ -161,18 +234,17 @@ class _RegionLowering:
             missing = []
         extents, tiles = self._workload.extents[number], dict(loops.tiles)
         return [
-            Universe(self._build, f"all {i} in S{number}{self._suffix}", own, extents[i], tiles.get(i, 0), lane)
+            Universe(self._build, f"all {i} in S{number}{suffix}", own, extents[i], tiles.get(i, 0), slices)
             for i in missing
             for own in [tuple(loop for loop in loops.nest if loop[0] == i)]
         ]
 
     def _iterate(
-        self, number: int, statement: Statement, nest: tuple[Loop, ...], operands: list[Operand]
+        self, name: str, join: str, nest: tuple[Loop, ...], operands: Sequence[Operand], suffix: str
     ) -> dict[Loop, Stream]:
-        join = "intersect" if statement.kind == "contract" else "union"
         crds = {}
         for loop in nest:
-            label = f"S{number}.{loop_name(loop)}{self._suffix}"
+            label = f"{name}.{loop_name(loop)}{suffix}"
             present = [o for o in operands if loop in o.loops]
             joined = len(present) > 1
             scans = [o.scan(self._build, loop, joined) for o in present]
@@ -190,43 +262,58 @@ class _RegionLowering:
                     (operand.ref,) = self._build.add("repeat", f"repeat {label}.{n}", [operand.ref, signal])
         return crds
 
-    def _compute(self, number: int, statement: Statement, values: list[Stream]) -> Stream:
-        label = f"S{number}{self._suffix}"
+    def _compute(
+        self, number: int, statement: Statement, operands: Sequence[StoredOperand | StreamOperand], suffix: str
+    ) -> Stream:
+        label = f"S{number}{suffix}"
         if statement.kind == "map":
-            params = {"op": statement.function, "factor": statement.factor}
-            return self._build.add("map", f"{statement.function} {label}", values, 1, params)[0]
+            op = {"stored_exp": "exp"}.get(statement.function, statement.function)
+            params = {"op": op, "factor": statement.factor}
+            return self._build.add("map", f"{statement.function} {label}", [operands[0].value(self._build)], 1, params)[0]
+        if (statement.kind, statement.combine) == ("contract", "mul"):  # a pattern only selects
+            operands = [o for o in operands if not o.pattern] or operands[:1]
+        values = [o.value(self._build) for o in operands]
         result = values[0]
         signs = statement.signs or (1,) * len(values)
         if signs[0] < 0:
             (result,) = self._build.add("map", f"neg {label}", [result], 1, {"op": "neg"})
-        for n, (value, sign) in enumerate(zip(values[1:], signs[1:], strict=True), 1):
-            op = "mul" if statement.kind == "contract" else "add" if sign > 0 else "sub"
+        for n, (value, sign) in enumerate(zip(values[1:], signs[1 : len(values)], strict=True), 1):
+            op = statement.combine if statement.kind == "contract" else "add" if sign > 0 else "sub"
             (result,) = self._build.add("alu", f"{op} {label}.{n}", [result, value], 1, {"op": op})
         return result
 
     def _reduce(
-        self, number: int, statement: Statement, loops: Loops, crds: dict[Loop, Stream], val: Stream
+        self, number: int, statement: Statement, loops: Loops, crds: dict[Loop, Stream], val: Stream, suffix: str
     ) -> _Result:
         kept = set(statement.target.indices)
-        nest, empty = list(loops.nest), False
+        op = "max" if statement.reduction == "max" else "sum"
+        nest, empty = list(loops.nest), statement.function == "sparse_relu"
         while nest and nest[-1][0] not in kept:
             loop, empty = nest.pop(), True
             reads = [val, crds[nest[-1]]] if nest else [val]
-            name = f"reduce S{number}.{loop_name(loop)}{self._suffix}"
-            (val,) = self._build.add("reduce", name, reads, 1, {"op": "sum", "empty": "empty"})
+            name = f"reduce S{number}.{loop_name(loop)}{suffix}"
+            (val,) = self._build.add("reduce", name, reads, 1, {"op": op, "empty": "empty"})
         scope = next((n for n, loop in enumerate(nest) if loop[0] not in kept), None)
-        if scope is None:
-            return _Result(tuple(crds[loop] for loop in nest), val, empty)
-        keys = [loop for loop in nest[scope:] if loop[0] in kept]
-        reads = [crds[nest[scope]], *(crds[k] for k in keys), val]
-        params = self._accumulator(number, statement, loops, nest[scope:], keys)
-        name = f"accumulate S{number}.{loop_name(nest[scope])}{self._suffix}"
-        *drained, val = self._build.add("accumulate", name, reads, len(keys) + 1, params)
-        return _Result((*(crds[loop] for loop in nest[:scope]), *drained), val, False)
+        levels = [crds[loop] for loop in nest]
+        if scope is not None:
+            keys = [loop for loop in nest[scope:] if loop[0] in kept]
+            reads = [crds[nest[scope]], *(crds[k] for k in keys), val]
+            params = self._accumulator(number, statement, loops, nest[scope:], keys) | {"op": op}
+            name = f"accumulate S{number}.{loop_name(nest[scope])}{suffix}"
+            *drained, val = self._build.add("accumulate", name, reads, len(keys) + 1, params)
+            levels, empty = [*levels[:scope], *drained], False
+        if statement.reduction == "mean":
+            extents = self._workload.extents[number]
+            params = {"op": "scale", "factor": 1.0 / math.prod(extents[i] for i in statement.reduced)}
+            if empty and levels:
+                result = self._without_empty(statement, _Result(tuple(levels), val, True), f"{suffix}.mean", fused=True)
+                levels, val, empty = list(result.crds), result.val, False
+            (val,) = self._build.add("map", f"mean S{number}{suffix}", [val], 1, params)
+        return _Result(tuple(levels), val, empty)
 
     def _accumulator(
         self, number: int, statement: Statement, loops: Loops, inside: list[Loop], keys: list[Loop]
-    ) -> dict[str, int | tuple[int, ...]]:
+    ) -> dict[str, Any]:
         machine, memory = self._machine, self._machine.dram_channels is not None
         metadata = machine.coordinate_bytes * len({index for index, _ in keys})  # tile and inner make one coordinate
         capacity = (machine.accumulator_bytes or 0) // (machine.value_bytes + metadata) if memory else 0
@@ -247,7 +334,7 @@ class _RegionLowering:
             return extent
         return -(-extent // tile) if loop[1] == "tile" else tile
 
-    def _store(self, number: int, target: Access, layout: Layout, result: _Result) -> None:
+    def _store(self, number: int, target: Access, layout: Layout, result: _Result, suffix: str) -> None:
         machine, memory = self._machine, self._machine.dram_channels is not None
         shape = self._workload.shape(target, number)
         tiles = [(layout.tiles[m] if layout.tiles else 0) or shape[m] for m in range(len(shape))]
@@ -263,13 +350,24 @@ class _RegionLowering:
             "pointer_bytes": machine.pointer_bytes if memory else 0,
             "descriptor_bytes": machine.descriptor_bytes if memory else 0,
         }
-        self._build.add("store", f"store {target.tensor}{self._suffix}", [*result.crds, result.val], 0, params)
+        self._build.add("store", f"store {target.tensor}{suffix}", [*result.crds, result.val], 0, params)
 
-    def _without_empty(self, statement: Statement, result: _Result) -> _Result:
-        """Fused readers must not see coordinates whose reduction was empty."""
-        fused = any(self._workload.program.edges[n].tensor == statement.target.tensor for n in self._region.fused)
+    def _without_empty(
+        self, statement: Statement, result: _Result, suffix: str, fused: bool | None = None
+    ) -> _Result:
+        """Readers of a stream must not see coordinates whose reduction was empty."""
+        if fused is None:
+            fused = any(self._workload.program.edges[n].tensor == statement.target.tensor for n in self._region.fused)
         if not (fused and result.may_hold_empty and result.crds):
             return result
-        name = f"drop {statement.target.tensor}{self._suffix}"
+        name = f"drop {statement.target.tensor}{suffix}"
         crd, val = self._build.add("drop_empty", name, [result.crds[-1], result.val], 2)
         return _Result((*result.crds[:-1], crd), val, False)
+
+
+def _suffix(lanes: Lanes, counts: Sequence[int]) -> str:
+    """``@n``: which copy of a unit a lane has."""
+    number = 0
+    for lane, count in zip(lanes, counts, strict=True):
+        number = number * count + lane
+    return f"@{number}" if lanes else ""

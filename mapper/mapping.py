@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping as MappingABC
 from dataclasses import dataclass
 from typing import Any
@@ -12,28 +13,39 @@ Loop = tuple[str, str]
 """A loop over a split index: (index, "tile") over tile coordinates or (index, "inner") within a tile."""
 
 
+Lane = tuple[str, int, str]
+"""A parallel index: (index, lanes, partition)."""
+
+PARTITIONS = ("balanced", "block", "cyclic")
+"""How coordinates are dealt to lanes: contiguous ranges with equal numbers of stored entries, equal ranges, in turn."""
+
+
 @dataclass(frozen=True, slots=True)
 class Loops:
     """How one statement iterates.
 
-    ``order``: its indices, outer to inner. ``tiles``: (index, tile extent) of the tiled ones, sorted by index;
-    tile loops stand above all inner loops, in the same relative order. ``parallel``: (index, lanes) or None.
+    ``order``: its indices, outer to inner. ``tiles``: (index, tile extent) of the tiled ones, outer to inner; tile
+    loops stand above all inner loops. ``parallel``: the parallel indices; every combination of their lanes is a copy
+    of the hardware.
     """
 
     order: tuple[str, ...]
     tiles: tuple[tuple[str, int], ...] = ()
-    parallel: tuple[str, int] | None = None
+    parallel: tuple[Lane, ...] = ()
 
     @property
     def nest(self) -> tuple[Loop, ...]:
         """All loops, outer to inner."""
-        tiled = dict(self.tiles)
-        return (*((i, "tile") for i in self.order if i in tiled), *((i, "inner") for i in self.order))
+        return (*((i, "tile") for i, _ in self.tiles), *((i, "inner") for i in self.order))
 
     @property
     def lanes(self) -> int:
         """Number of parallel copies."""
-        return self.parallel[1] if self.parallel else 1
+        return math.prod(lanes for _, lanes, _ in self.parallel)
+
+    def steps(self, index: str, extent: int) -> int:
+        """Iterations of the outermost loop over ``index``."""
+        return -(-extent // dict(self.tiles).get(index, 1))
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +56,7 @@ class Mapping:
     ``loops``: one per statement. ``formats``: (tensor, level kinds within a tile), sorted by tensor, for every
     tensor that is stored. ``residency``: what a tile buffer does with tiles it held before: ``none`` fetches at
     every visit, ``lru`` keeps the most recently used that fit. ``machine``: chosen values of machine knobs.
+    ``variant``: which rewriting of the program is meant (``rewrites.variants``), empty for the program as written.
     """
 
     cuts: tuple[bool, ...]
@@ -51,6 +64,7 @@ class Mapping:
     formats: tuple[tuple[str, tuple[str, ...]], ...]
     residency: str = "none"
     machine: tuple[tuple[str, int | float | None], ...] = ()
+    variant: str = ""
 
     @property
     def key(self) -> str:
@@ -70,11 +84,12 @@ class Mapping:
                 Loops(
                     tuple(entry["order"]),
                     tuple((i, int(t)) for i, t in entry["tiles"]),
-                    (entry["parallel"][0], int(entry["parallel"][1])) if entry["parallel"] else None,
+                    tuple((i, int(lanes), partition) for i, lanes, partition in entry["parallel"]),
                 )
                 for entry in data["loops"]
             ),
             formats=tuple((t, tuple(kinds)) for t, kinds in data["formats"]),
             residency=data["residency"],
             machine=tuple((name, value) for name, value in data["machine"]),
+            variant=data["variant"],
         )

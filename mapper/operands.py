@@ -11,9 +11,14 @@ from typing import Any, Protocol
 import numpy as np
 
 from mapper.graph_builder import GraphBuilder, Stream
+from mapper.lanes import Slice
 from mapper.machine import Machine
 from mapper.mapping import Loop
 from mapper.storage import Storage
+
+
+LaneSlices = dict[Loop, Slice]
+"""The loops that a lane restricts, and to which coordinates."""
 
 
 class Operand(Protocol):
@@ -33,14 +38,15 @@ class Operand(Protocol):
 
 
 class StoredOperand:
-    """A tensor read from memory: root, scanners over its levels, a tile load below its last tile level."""
+    """A tensor read from memory: root, scanners over its levels, a tile load below its last tile level; with ``pattern``
+    its stored entries count as 1."""
 
     def __init__(
         self, build: GraphBuilder, machine: Machine, name: str, tensor: str, loops: tuple[Loop, ...],
-        storage: Storage | None, residency: str, lane: tuple[Loop, int, int] | None,
+        storage: Storage | None, residency: str, slices: LaneSlices, pattern: bool,
     ) -> None:  # fmt: skip
-        self.name, self.tensor, self.loops = name, tensor, loops
-        self._storage, self._residency, self._lane, self._machine = storage, residency, lane, machine
+        self.name, self.tensor, self.loops, self.pattern = name, tensor, loops, pattern
+        self._storage, self._residency, self._slices, self._machine = storage, residency, slices, machine
         (self.ref,) = build.add("root", f"root {name}")
         if not any(part == "tile" for _, part in loops):
             self._load(build)
@@ -51,7 +57,7 @@ class StoredOperand:
             level = self._storage.levels[self.loops.index(loop)]
             arrays = {"pos": level.pos} if level.crd is None else {"pos": level.pos, "crd": level.crd}
         crd, ref = build.add(
-            "scan", f"scan {self.name}.{loop_name(loop)}", [self.ref], 2, lane_limits(self._lane, loop), arrays
+            "scan", f"scan {self.name}.{loop_name(loop)}", [self.ref], 2, lane_params(self._slices, loop), arrays
         )
         return crd, ref
 
@@ -65,7 +71,10 @@ class StoredOperand:
 
     def value(self, build: GraphBuilder) -> Stream:
         """Stream of the values at the references reached."""
-        arrays = {} if self._storage is None else {"values": self._storage.values}
+        arrays: dict[str, Any] = {}
+        if self._storage is not None:
+            values = self._storage.values
+            arrays = {"values": np.ones_like(values) if self.pattern else values}
         return build.add("array", f"array {self.name}", [self.ref], 1, {}, arrays)[0]
 
     def _load(self, build: GraphBuilder) -> None:
@@ -93,8 +102,10 @@ class StreamOperand:
     selects the fibers that survived (``stream_scan``).
     """
 
-    def __init__(self, name: str, loops: tuple[Loop, ...], crds: tuple[Stream, ...], val: Stream) -> None:
-        self.name, self.loops, self._crds, self._val = name, loops, crds, val
+    def __init__(
+        self, name: str, loops: tuple[Loop, ...], crds: tuple[Stream, ...], val: Stream, pattern: bool = False
+    ) -> None:
+        self.name, self.loops, self.pattern, self._crds, self._val = name, loops, pattern, crds, val
         self.ref = val
         self._filtered = False
 
@@ -121,6 +132,8 @@ class StreamOperand:
 
     def value(self, build: GraphBuilder) -> Stream:
         """The values that arrived, repeated over the loops below."""
+        if self.pattern:
+            return build.add("map", f"ones {self.name}", [self.ref], 1, {"op": "one"})[0]
         return self.ref
 
 
@@ -129,9 +142,9 @@ class Universe:
 
     def __init__(
         self, build: GraphBuilder, name: str, loops: tuple[Loop, ...], extent: int, tile: int,
-        lane: tuple[Loop, int, int] | None,
+        slices: LaneSlices,
     ) -> None:  # fmt: skip
-        self.name, self.loops, self._lane = name, loops, lane
+        self.name, self.loops, self._slices = name, loops, slices
         tiles = -(-extent // tile) if tile else 1
         inner = np.minimum(tile, extent - np.arange(tiles) * tile) if tile else np.array([extent])
         outer = {"tile": np.array([0, tiles], np.int64)} if tile else {}
@@ -139,7 +152,7 @@ class Universe:
         (self.ref,) = build.add("root", f"root {name}")
 
     def scan(self, build: GraphBuilder, loop: Loop, joined: bool) -> tuple[Stream, Stream]:
-        name, limits = f"scan {self.name}.{loop_name(loop)}", lane_limits(self._lane, loop)
+        name, limits = f"scan {self.name}.{loop_name(loop)}", lane_params(self._slices, loop)
         crd, ref = build.add("scan", name, [self.ref], 2, limits, {"pos": self._pos[loop[1]]})
         return crd, ref
 
@@ -155,6 +168,6 @@ def loop_name(loop: Loop) -> str:
     return loop[0] if loop[1] == "inner" else f"{loop[0]}.tile"
 
 
-def lane_limits(lane: tuple[Loop, int, int] | None, loop: Loop) -> dict[str, int]:
-    """Coordinate range of a lane, for the scanners of its loop."""
-    return {"lo": lane[1], "hi": lane[2]} if lane is not None and lane[0] == loop else {}
+def lane_params(slices: LaneSlices, loop: Loop) -> dict[str, int]:
+    """Parameters of the scanners of a loop that restrict them to the coordinates of a lane."""
+    return slices[loop].params if loop in slices else {}

@@ -105,6 +105,13 @@ class Program:
 
     statements: tuple[Statement, ...]
 
+    def __hash__(self) -> int:
+        return self._hash
+
+    @cached_property
+    def _hash(self) -> int:
+        return hash(self.statements)
+
     @cached_property
     def producers(self) -> dict[str, int]:
         """Statement number that makes each computed tensor."""

@@ -8,10 +8,15 @@ with exactly the producer's loops over the tensor's indices (no replay of a stre
 from __future__ import annotations
 
 import graphlib
+from functools import lru_cache
 
-from mapper.mapping import Loop, Loops
+from mapper.mapping import Lane, Loop, Loops
 from mapper.program import Edge, Program
 from mapper.violation import Violation
+
+
+LogicalIndex = tuple[int, str]
+"""An index that fused statements share: the first statement that has it, and its name there."""
 
 
 def regions_of(program: Program, cuts: tuple[bool, ...]) -> tuple[tuple[int, ...], ...]:
@@ -59,8 +64,21 @@ def renaming(program: Program, edge: Edge) -> dict[str, str]:
     return dict(zip(made, read, strict=True))
 
 
+@lru_cache(maxsize=4096)
+def logical_indices(program: Program, cuts: tuple[bool, ...]) -> dict[tuple[int, str], LogicalIndex]:
+    """The logical index of every (statement, index)."""
+    leader = {(n, i): (n, i) for n, s in enumerate(program.statements) for i in s.indices}
+    for edge, cut in zip(program.edges, cuts, strict=True):  # by consumer, so producers are settled
+        if not cut:
+            for made, read in renaming(program, edge).items():
+                old, new = sorted([leader[edge.consumer, read], leader[edge.producer, made]], reverse=True)
+                leader = {k: new if v == old else v for k, v in leader.items()}
+    return leader
+
+
 def edge_violations(program: Program, edge: Edge, producer: Loops, consumer: Loops) -> tuple[Violation, ...]:
-    """Rules that a fused edge breaks: same tiles, consumer loops start with the stream, same lanes."""
+    """Rules that a fused edge breaks: same tiles, consumer loops start with the stream, the lanes that the producer has
+    left after its reductions."""
     names = renaming(program, edge)
     stream = tuple((names[i], part) for i, part in stream_nest(program, edge.producer, producer))
     found = []
@@ -71,10 +89,15 @@ def edge_violations(program: Program, edge: Edge, producer: Loops, consumer: Loo
     elif consumer.nest[: len(stream)] != stream:
         got, want = _nest_text(consumer.nest[: len(stream)]), _nest_text(stream)
         found.append(Violation("stream-not-outermost", got, want, edge.name))
-    lanes = (names.get(producer.parallel[0], producer.parallel[0]), producer.lanes) if producer.parallel else None
+    lanes = tuple((names[i], count, partition) for i, count, partition in producer.parallel if i in names)
     if lanes != consumer.parallel:
-        found.append(Violation("fused-lanes-differ", f"{consumer.parallel}", f"{lanes}", edge.name))
+        found.append(Violation("fused-lanes-differ", lanes_text(consumer.parallel), lanes_text(lanes), edge.name))
     return tuple(found)
+
+
+def lanes_text(parallel: tuple[Lane, ...]) -> str:
+    """``4 lanes over i (cyclic)``: parallel indices in words."""
+    return " and ".join(f"{lanes} lanes over {i} ({partition})" for i, lanes, partition in parallel) or "one lane"
 
 
 def _nest_text(nest: tuple[Loop, ...]) -> str:

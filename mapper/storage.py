@@ -44,7 +44,7 @@ def layout_of(access: Access, loops: Loops, kinds: tuple[str, ...]) -> Layout:
     return Layout(
         modes=inner,
         kinds=kinds,
-        tile_modes=tuple(m for m in inner if access.indices[m] in tiled),
+        tile_modes=tuple(mode[i] for i, _ in loops.tiles if i in mode),
         tiles=tuple(tiled.get(i, 0) for i in access.indices),
     )
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Hashable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -10,15 +12,18 @@ from mapper.errors import InputError, nearest
 from mapper.interpreter import effectual_multiplies, evaluate
 from mapper.notation import bind_extents
 from mapper.program import Access, Program
+from mapper.rewrites import rewriting
 from mapper.tensor import SparseTensor
 
 
 @dataclass(frozen=True, eq=False)
 class Workload:
-    """``tensors`` holds data for every input of ``program``, no more and no less."""
+    """``tensors`` holds data for every input of ``program``, no more and no less; ``label`` says which rewriting of
+    another workload it is."""
 
     program: Program
     tensors: dict[str, SparseTensor]
+    label: str = ""
 
     def __post_init__(self) -> None:
         for name in self.program.inputs:
@@ -48,6 +53,29 @@ class Workload:
         """Multiplications of the whole program whose operands are both stored and non-zero."""
         known = {**self.tensors, **self.computed}
         return sum(effectual_multiplies(s, known) for s in self.program.statements)
+
+    def variant(self, label: str) -> Workload:
+        """The same data under a rewriting of the program; the empty label is the program as written. Raises InputError
+        for a label that no rewriting has."""
+        if label == self.label:
+            return self
+        if label not in self._variants:
+            self._variants[label] = Workload(rewriting(self.program, label), self.tensors, label)
+        return self._variants[label]
+
+    @cached_property
+    def unit_counts(self) -> dict[Hashable, Counter[str]]:
+        """Units of lowered regions by their shape (``legality.units_used``)."""
+        return {}
+
+    @cached_property
+    def group_sizes(self) -> dict[Hashable, int]:
+        """Largest groups of entries (``reconvergence``)."""
+        return {}
+
+    @cached_property
+    def _variants(self) -> dict[str, Workload]:
+        return {}
 
     def tensor(self, name: str) -> SparseTensor:
         """Data of an input or a computed tensor."""

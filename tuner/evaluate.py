@@ -62,6 +62,7 @@ def evaluate(
 ) -> Evaluation:
     """Simulates every step of a legal mapping on ``machine`` (its knobs already chosen). ``limits`` hold per step."""
     cache = cache or StorageCache()
+    workload = workload.variant(mapping.variant)
     data = dict(workload.tensors)
     profiles: list[tuple[str, Profile]] = []
     failure = None

@@ -30,6 +30,7 @@ Task scan_task(const Builder& b) {
                        "'crd' (" + std::to_string(level.crd.size()) + " coordinates)");
   level.lo = std::max<std::int64_t>(b.param("lo", level.lo), 0);
   level.hi = std::max(b.param("hi", level.hi), level.lo);
+  if (b.has("step")) return scan_walk(b, LevelWalk{.pos = level.pos, .crd = level.crd, .compressed = level.compressed});
   return scan(b.u, b.in(0), b.out(0), b.out(1), level);
 }
 
@@ -86,7 +87,8 @@ Task accumulate_task(const Builder& b) {
   AccumulatePlan plan{.sizes = b.param<std::vector<std::int64_t>>("sizes"),
                       .depth = b.param<std::int64_t>("depth"),
                       .drain_cycles_per_entry = b.param<Time>("drain_cycles_per_entry", 0),
-                      .capacity_entries = b.param<std::int64_t>("capacity_entries", 0)};
+                      .capacity_entries = b.param<std::int64_t>("capacity_entries", 0),
+                      .larger = b.has("op") && b.choice<int>("op", {"sum", "max"}) == 1};
   if (order == 0 || b.spec.inputs.size() != order + 2 || plan.sizes.size() != order || plan.depth < 2 ||
       levels.front() < 2 || levels.back() != plan.depth || !std::is_sorted(levels.begin(), levels.end()))
     b.u.fail("'levels' and 'sizes' must name every key, levels increasing from 2 or more to 'depth'.");
@@ -169,7 +171,7 @@ const Maker built_in[] = {
      [](const Builder& b) {
        return map(b.u, b.in(0), b.out(0),
                   b.choice<MapOp>("op", {"relu", "exp", "tanh", "sigmoid", "gelu", "abs", "neg", "sqrt", "rsqrt",
-                                         "square", "log", "scale"}),
+                                         "square", "log", "scale", "shift", "one", "sparse_relu"}),
                   b.param("factor", 1.0));
      }},
     {"reduce",

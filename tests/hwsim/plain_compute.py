@@ -15,18 +15,21 @@ _FUNCTIONS: dict[str, Callable[[Any], Any]] = {
     "relu": lambda x: np.maximum(x, 0.0), "exp": np.exp, "tanh": np.tanh, "sigmoid": scipy.special.expit,
     "gelu": lambda x: 0.5 * x * (1.0 + scipy.special.erf(x / math.sqrt(2.0))), "abs": np.abs, "neg": np.negative,
     "sqrt": np.sqrt, "rsqrt": lambda x: 1.0 / np.sqrt(x), "square": np.square, "log": np.log,
+    "one": np.ones_like, "sparse_relu": lambda x: np.maximum(x, 0.0),
 }  # fmt: skip
 
 
 def map_values(u: Unit) -> Body:
     factor = u.params.get("factor", 1.0)
-    function = _FUNCTIONS.get(u.params["op"], lambda x: x * factor)
+    scaled: dict[str, Callable[[Any], Any]] = {"scale": lambda x: x * factor, "shift": lambda x: x + factor}
+    function = (_FUNCTIONS | scaled)[u.params["op"]]
 
     def apply(token: Token) -> Token:
         if is_stop(token) or token == DONE:
             return token
         with np.errstate(all="ignore"):
-            return val_token(float(function(np.float64(number(token)))))
+            result = float(function(np.float64(number(token))))
+        return EMPTY if u.params["op"] == "sparse_relu" and result <= 0.0 else val_token(result)
 
     return one_to_one(u, apply, done_costs=True)
 

@@ -45,6 +45,7 @@ def scan(u: Unit) -> Body:
     assert "storage" not in u.params, "the plain simulator scans dense and compressed levels alone"
     pos, crd = u.arrays["pos"], u.arrays.get("crd")
     low, high = u.params.get("lo", -math.inf), u.params.get("hi", math.inf)
+    phase, step = u.params.get("phase", 0), u.params.get("step", 1)
     while True:
         ref = yield from u.pop(u.ins[0])
         if ref == DONE:
@@ -54,7 +55,7 @@ def scan(u: Unit) -> Body:
             begin, end = pos[ref[1] : ref[1] + 2]
             for p in range(begin, end):
                 c = crd[p] if crd is not None else p - begin
-                if low <= c < high:
+                if low <= c < high and c % step == phase:
                     yield from u.push(u.outs[0], val_token(c))
                     yield from u.push(u.outs[1], val_token(p))
                     u.cost()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from typing import Any
 
 from plain_unit import DONE, Body, Fifo, Unit, is_stop, is_val, stop_token, val_token
@@ -53,7 +55,10 @@ def accumulate(u: Unit) -> Body:
                     spilled, run = spilled + capacity, set()
                     u.counts["spilled"] += capacity
                 run.add(key)
-                sums[key] = sums.get(key, 0.0) + val[1]
+                if p.get("op") == "max":
+                    sums[key] = max(sums.get(key, -math.inf), val[1])
+                else:
+                    sums[key] = sums.get(key, 0.0) + val[1]
             yield from u.pop(keys[-1][1])
             yield from u.pop(val_in)
             u.cost()

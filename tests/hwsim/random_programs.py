@@ -13,8 +13,7 @@ from mapper.graph import Graph
 from mapper.lowering import collect_output, lower_conversion, lower_region
 from mapper.machine import Machine, load_machine
 from mapper.mapping import Mapping
-from mapper.notation import parse_program
-from mapper.program import FUNCTIONS
+from mapper.notation import CALLABLE, parse_program
 from mapper.schedule import Conversion, Region, schedule
 from mapper.space import MappingSpace
 from mapper.space_limits import SpaceLimits
@@ -123,7 +122,7 @@ def _program(rng: np.random.Generator) -> tuple[str, dict[str, str]]:
         """Text of a statement that reads ``first``, which has ``indices``, and the indices of its target."""
         kind = rng.choice(["contract", "add", "map"], p=[0.6, 0.25, 0.15])
         if kind == "map":
-            right = f"{rng.choice(sorted(FUNCTIONS - {'scale'}))}({first})"
+            right = f"{rng.choice(sorted(CALLABLE))}({first})"
         elif kind == "add":
             signs = rng.choice(["+", "-"], int(rng.integers(1, 3)))
             right = " ".join([first, *(f"{sign} {access(some(indices, len(indices), 9))}" for sign in signs)])

@@ -82,7 +82,7 @@ def test_walks_agree_with_a_compressed_level(seed: int) -> None:
         (bitmask(), {**BITS, "mask": [0]}, "'mask' must hold 2 words of 64 bits for each of the 2 fibers"),
         (bitmask(), {**BITS, "pos": [0, 1, 2]}, "the bits of fiber 0 in 'mask' must be as many as 'pos' says"),
         (bitmask(), {**BITS, "mask": [1, 1 << 9, 0, 0]}, "below 'size'"),
-        (bitmask(lo=1), BITS, "'lo' and 'hi' restrict dense and compressed levels only"),
+        (bitmask(phase=2, step=2), BITS, "'phase' and 'step' must be 0 <= phase < step"),
         ({"storage": "run_length"}, {"pos": [0, 1], "crd": [2], "length": [1, 1]}, "one entry per run each"),
         ({"storage": "run_length"}, {"pos": [0, 1], "crd": [2], "length": [-1]}, "must not be negative"),
         ({"storage": "n_of_m", "n": 2, "m": 4}, {"pos": [0, 1], "crd": [2]}, "whole groups of 'n' places"),

@@ -12,6 +12,7 @@ struct AccumulatePlan {
   Time drain_cycles_per_entry = 0;
   std::int64_t capacity_entries = 0, entry_value_bytes = 0, entry_metadata_bytes = 0;  // capacity 0: unlimited
   Traffic* account = nullptr;
+  bool larger = false;  // keeps the largest value of a key instead of the sum
 
   std::int64_t key_space() const {
     std::int64_t product = 1;
@@ -34,7 +35,7 @@ inline Task accumulate(Unit& u, In outer, std::vector<KeyStream> keys, In val, s
                        AccumulatePlan plan) {
   const std::size_t order = keys.size();
   const std::int64_t m = plan.depth;
-  SumTable sums(plan.key_space());
+  SumTable sums(plan.key_space(), plan.larger);
   Runs runs(plan.capacity_entries ? plan.key_space() : 1);
   std::vector<std::int64_t> previous(order), current(order);
   std::int64_t ended = -1;  // level of the inner Stop that ended the scope, -1: none yet

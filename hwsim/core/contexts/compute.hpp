@@ -55,7 +55,7 @@ inline Task alu(Unit& u, In a, In b, Out val, AluOp op) {
   }
 }
 
-enum class MapOp { relu, exp, tanh, sigmoid, gelu, abs, neg, sqrt, rsqrt, square, log, scale };
+enum class MapOp { relu, exp, tanh, sigmoid, gelu, abs, neg, sqrt, rsqrt, square, log, scale, shift, one, sparse_relu };
 
 inline double apply(MapOp op, double factor, double v) {
   switch (op) {
@@ -70,16 +70,21 @@ inline double apply(MapOp op, double factor, double v) {
     case MapOp::rsqrt: return 1.0 / std::sqrt(v);
     case MapOp::square: return v * v;
     case MapOp::log: return std::log(v);
+    case MapOp::shift: return factor + v;
+    case MapOp::one: return 1.0;
+    case MapOp::sparse_relu: return larger(v, 0.0);
     case MapOp::scale: break;
   }
   return factor * v;
 }
 
-// Empty counts as 0. Done costs its cycle, as in alu.
+// Empty counts as 0. Done costs its cycle, as in alu. sparse_relu gives Empty for what is not positive.
 inline Task map(Unit& u, In in, Out val, MapOp op, double factor) {
   for (;;) {
     POP(x, in);
-    PUSH(val, x.is_val() || x.is_empty() ? Token::val(apply(op, factor, x.number())) : x);
+    Token y = x;
+    if (x.is_val() || x.is_empty()) y = Token::val(apply(op, factor, x.number()));
+    PUSH(val, op == MapOp::sparse_relu && y.is_val() && y.number() <= 0.0 ? Token::empty() : y);
     u.end_turn();
     if (x.is_done()) co_return;
   }

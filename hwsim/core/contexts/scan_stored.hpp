@@ -67,9 +67,34 @@ struct GroupWalk {
   }
 };
 
+// A dense or compressed level, element by element: `scan` for lanes that take turns.
+struct LevelWalk {
+  std::span<const std::int64_t> pos{}, crd{};
+  bool compressed = false;
+  std::int64_t begin = 0, at = 0, end = 0;
+
+  void open(std::int64_t r) { begin = at = pos[std::size_t(r)], end = pos[std::size_t(r) + 1]; }
+  Element next() {
+    if (at == end) return {0, 0, 0, false};
+    const std::int64_t p = at++;
+    return {compressed ? crd[std::size_t(p)] : p - begin, p, 0, true};
+  }
+};
+
+// The coordinates of one lane: lo <= c < hi and c % step == phase. Those of other lanes cost nothing here.
+struct Slice {
+  std::int64_t lo = 0, hi = std::numeric_limits<std::int64_t>::max(), phase = 0, step = 1;
+
+  explicit Slice(const Builder& b) {
+    lo = b.param("lo", lo), hi = b.param("hi", hi), phase = b.param("phase", phase), step = b.param("step", step);
+    if (step < 1 || phase < 0 || phase >= step) b.u.fail("'phase' and 'step' must be 0 <= phase < step.");
+  }
+  bool holds(std::int64_t c) const { return lo <= c && c < hi && c % step == phase; }
+};
+
 // `scan` turn for turn, elements coming from a walk.
 template <class Walk>
-Task scan_walk(Unit& u, In in, Out crd, Out ref, Walk walk) {
+Task scan_walk(Unit& u, In in, Out crd, Out ref, Walk walk, Slice slice) {
   for (;;) {
     POP(r, in);
     if (r.is_done()) break;
@@ -86,6 +111,7 @@ Task scan_walk(Unit& u, In in, Out crd, Out ref, Walk walk) {
           const Element element = walk.next();
           u.spend(element.idle);
           if (!element.found) break;
+          if (!slice.holds(element.crd)) continue;
           PUSH(crd, Token::val(element.crd));
           PUSH(ref, Token::val(element.ref));
           u.end_turn();
@@ -104,7 +130,7 @@ Task scan_walk(Unit& u, In in, Out crd, Out ref, Walk walk) {
 
 template <class Walk>
 Task scan_walk(const Builder& b, Walk walk) {
-  return scan_walk(b.u, b.in(0), b.out(0), b.out(1), walk);
+  return scan_walk(b.u, b.in(0), b.out(0), b.out(1), walk, Slice(b));
 }
 
 inline Task scan_bitmask(const Builder& b) {
@@ -157,7 +183,6 @@ inline Task scan_groups(const Builder& b) {
 }
 
 inline Task scan_stored(const Builder& b) {
-  if (b.has("lo") || b.has("hi")) b.u.fail("'lo' and 'hi' restrict dense and compressed levels only.");
   switch (b.choice<int>("storage", {"bitmask", "run_length", "n_of_m"})) {
     case 0: return scan_bitmask(b);
     case 1: return scan_runs(b);

@@ -1,4 +1,4 @@
-// Sums by key, drained in key order: the host side of the sparse accumulator.
+// Sums (or largest values) by key, drained in key order: the host side of the sparse accumulator.
 #pragma once
 
 #include <algorithm>
@@ -14,7 +14,7 @@ namespace hwsim {
 // which slots are in use, so that a drain costs its entries and not the key space.
 class SumTable {
  public:
-  explicit SumTable(std::int64_t keys) : dense_(keys <= dense_limit) { allocate(dense_ ? std::size_t(keys) : 64); }
+  explicit SumTable(std::int64_t keys, bool larger = false) : dense_(keys <= dense_limit), larger_(larger) { allocate(dense_ ? std::size_t(keys) : 64); }
 
   std::size_t entries() const { return count_; }
 
@@ -24,7 +24,8 @@ class SumTable {
     std::uint64_t& word = used_[at / 64];
     const std::uint64_t bit = std::uint64_t{1} << at % 64;
     if (word & bit) {
-      sums_[at] += value;
+      if (!larger_) sums_[at] += value;
+      else if (value > sums_[at] || value != value) sums_[at] = value;  // NaN if either is
       return false;
     }
     if (!dense_) keys_[at] = key;
@@ -72,7 +73,7 @@ class SumTable {
     for (const auto& [key, sum] : entries) add(key, sum);
   }
 
-  bool dense_;
+  bool dense_, larger_;
   std::size_t size_ = 0, count_ = 0;
   std::unique_ptr<double[]> sums_;
   std::unique_ptr<std::int64_t[]> keys_;

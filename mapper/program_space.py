@@ -1,0 +1,214 @@
+"""ProgramSpace: the mappings of one way to write the program - cuts, the loops of every region, formats, buffers."""
+
+from __future__ import annotations
+
+import bisect
+import itertools
+import math
+from collections.abc import Iterator
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from mapper.errors import IllegalMapping
+from mapper.formats import Format, default_formats
+from mapper.fusion import FusedRegion, Fusion, Partition, draw, order_text
+from mapper.legality import stored_tensors
+from mapper.machine import Machine
+from mapper.mapping import Loops, Mapping
+from mapper.region_space import Chooser, RegionSpace, pick
+from mapper.space_limits import SpaceLimits
+from mapper.violation import Violation
+from mapper.workload import Workload
+
+MOST_FUSIONS = 1024
+"""Choices of cuts that are listed; of programs with more, cuts are drawn edge by edge."""
+
+
+class ProgramSpace:
+    """The mappings of ``workload``, which is variant ``label`` of the workload that the user gave."""
+
+    def __init__(self, workload: Workload, machine: Machine, limits: SpaceLimits, label: str) -> None:
+        self.workload, self.machine, self.limits, self.label = workload, machine, limits, label
+        self.prefix = f"{label}: " if label else ""
+        self.reasons: list[Violation] = []  # against cuts that were tried in vain
+        self._regions: dict[FusedRegion, RegionSpace] = {}
+
+    @cached_property
+    def listed(self) -> bool:
+        """Whether all legal choices of cuts are listed."""
+        return len(self._listed) <= MOST_FUSIONS
+
+    @cached_property
+    def fusions(self) -> tuple[Fusion, ...]:
+        """Every legal choice of cuts, or the first ``MOST_FUSIONS``; what made others impossible is in ``reasons``."""
+        return tuple(self._listed[:MOST_FUSIONS])
+
+    @cached_property
+    def _listed(self) -> list[Fusion]:
+        found = itertools.islice(self._fusions(self._undecided), MOST_FUSIONS + 1)
+        return [fusion for fusion in found if self._has_order(fusion)]
+
+    @property
+    def _undecided(self) -> Partition:
+        return Partition.of(self.workload.program, self.limits.orders)
+
+    def _fusions(self, partition: Partition) -> Iterator[Fusion]:
+        if partition.edge is None:
+            try:
+                yield partition.fusion()
+            except IllegalMapping as error:
+                self.reasons += error.violations
+            return
+        for following in self._options(partition):
+            yield from self._fusions(following)
+
+    def _options(self, partition: Partition) -> list[Partition]:
+        """The next edge cut, then fused, as far as regions and limits allow."""
+        limits, edge = self.limits, partition.edge
+        assert edge is not None
+        both = [partition.decide(cut) for cut in (True, False)]
+        options = [following for following in both if isinstance(following, Partition)]
+        self.reasons += [reason for reason in both if isinstance(reason, Violation)]
+        if edge.tensor in limits.fuse:
+            wanted = not limits.fuse[edge.tensor]
+            left = [following for following in options if following.decided[-1] == wanted]
+            if not left:
+                text = f"limits say that it is {'cut' if wanted else 'fused'}"
+                self.reasons.append(Violation("edge", text, "what its regions allow", edge.name))
+            return left
+        if limits.fuse_others is not None and len(options) > 1:
+            return [options[int(limits.fuse_others)]]
+        return options
+
+    def _has_order(self, fusion: Fusion) -> bool:
+        """Whether some loop order suits the formats that the user allows; notes the reasons against the others."""
+        fixed = [
+            (tensor, allowed)
+            for tensor in stored_tensors(self.workload, fusion.cuts)
+            for allowed in [self._allowed_formats(tensor)]
+            if all(f.mode_order is not None for f in allowed)
+        ]
+        if not fixed:
+            return True
+        ranks = (range(min(region.order_count, MOST_FUSIONS)) for region in fusion.regions)
+        for chosen in itertools.islice(itertools.product(*ranks), MOST_FUSIONS):
+            loops = self._spread(fusion, chosen)
+            misfits = [
+                _format_order(tensor, " or ".join(map(str, allowed)), loops)
+                for tensor, allowed in fixed
+                if not any(self._suits(tensor, f, loops) for f in allowed)
+            ]
+            if not misfits:
+                return True
+            self.reasons += misfits
+        return False
+
+    def _spread(self, fusion: Fusion, ranks: tuple[int, ...]) -> dict[int, tuple[str, ...]]:
+        return {
+            number: order
+            for region, rank in zip(fusion.regions, ranks, strict=True)
+            for number, order in zip(region.statements, region.order(rank), strict=True)
+        }
+
+    @cached_property
+    def size(self) -> int:
+        """Number of mappings, an upper bound: what the rules of product form leave, or where cuts are not all listed
+        as many cuts as there could be times the largest part."""
+        if self.listed:
+            return self._running[-1] if self._running else 0
+        return 2 ** len(self.workload.program.edges) * max(map(self.weight, self.fusions))
+
+    @cached_property
+    def _running(self) -> list[int]:
+        return list(itertools.accumulate(map(self.weight, self.fusions)))
+
+    def weight(self, fusion: Fusion) -> int:
+        """Number of mappings with these cuts."""
+        loops = math.prod(self._region(region).count for region in fusion.regions)
+        return loops * math.prod(len(choices) for _, choices in self._knobs(fusion))
+
+    def draw(self, rng: np.random.Generator, fusion: Fusion | None = None) -> Mapping:
+        """A mapping, every one equally likely (where cuts are not listed: given its cuts). Raises IllegalMapping for a
+        format that does not suit the orders drawn."""
+        fusion = fusion or self._draw_fusion(rng)
+        loops: dict[int, Loops] = {}
+        for region in fusion.regions:
+            loops |= self._region(region).draw(rng)
+        picks = {name: choices[int(rng.integers(len(choices)))] for name, choices in self._knobs(fusion)}
+        return self._assemble(fusion, loops, picks)
+
+    def _draw_fusion(self, rng: np.random.Generator) -> Fusion:
+        if self.listed:
+            return self.fusions[bisect.bisect_right(self._running, draw(rng, self._running[-1]))]
+        partition = self._undecided
+        while partition.edge is not None:
+            options = self._options(partition)
+            partition = options[int(rng.integers(len(options)))]
+        return partition.fusion()
+
+    def choose(self, chooser: Chooser) -> Mapping:
+        """The mapping that ``chooser`` makes; edges that must be cut or fused are not asked."""
+        partition = self._undecided
+        while (edge := partition.edge) is not None:
+            options = self._options(partition)
+            if not options:
+                raise IllegalMapping(self.reasons[-1:])
+            cut = len(options) == 1
+            if len(options) > 1:
+                cut = chooser.categorical(f"{self.prefix}cut.{edge.name}", ["cut", "fused"]) == "cut"
+            partition = options[0 if cut else 1]
+        fusion = partition.fusion()
+        loops: dict[int, Loops] = {}
+        for region in fusion.regions:
+            loops |= self._region(region).choose(chooser)
+        picks = {knob: pick(chooser, knob, list(choices)) for knob, choices in self._knobs(fusion)}
+        return self._assemble(fusion, loops, picks)
+
+    def _region(self, region: FusedRegion) -> RegionSpace:
+        if region not in self._regions:
+            self._regions[region] = RegionSpace(self.workload, region, self.limits, self.prefix)
+        return self._regions[region]
+
+    def _allowed_formats(self, tensor: str) -> tuple[Format, ...]:
+        data = self.workload.tensor(tensor)
+        return self.limits.formats.get(tensor) or default_formats(data.ndim, data.density)
+
+    def _suits(self, tensor: str, form: Format, orders: dict[int, tuple[str, ...]]) -> bool:
+        """Whether every access of ``tensor`` walks the modes in the order that the format fixes, if it fixes one."""
+        return form.mode_order is None or all(
+            tuple(access.indices.index(i) for i in orders[number] if i in access.indices) == form.mode_order
+            for number, statement in enumerate(self.workload.program.statements)
+            for access in (statement.target, *statement.operands)
+            if access.tensor == tensor
+        )
+
+    def _knobs(self, fusion: Fusion) -> list[tuple[str, tuple[Any, ...]]]:
+        """(name, choices) of the knobs that are independent once the cuts are chosen, in a fixed order."""
+        limits = self.limits
+        knobs: list[tuple[str, tuple[Any, ...]]] = [
+            (f"{self.prefix}format.{tensor}", tuple(map(str, self._allowed_formats(tensor))))
+            for tensor in stored_tensors(self.workload, fusion.cuts)
+        ]
+        knobs.append(("residency", limits.residency if self.machine.dram_channels is not None else ("none",)))
+        knobs += [(f"machine.{name}", values) for name, values in sorted(limits.machine.items())]
+        return knobs
+
+    def _assemble(self, fusion: Fusion, loops: dict[int, Loops], picks: dict[str, Any]) -> Mapping:
+        formats = []
+        orders = {n: own.order for n, own in loops.items()}
+        for tensor in sorted(stored_tensors(self.workload, fusion.cuts)):
+            chosen = picks[f"{self.prefix}format.{tensor}"]
+            form = next(f for f in self._allowed_formats(tensor) if str(f) == chosen)
+            if not self._suits(tensor, form, orders):
+                raise IllegalMapping([_format_order(tensor, str(form), orders)])
+            formats.append((tensor, form.kinds))
+        machine = tuple((k.removeprefix("machine."), v) for k, v in sorted(picks.items()) if k.startswith("machine."))
+        ordered = tuple(loops[n] for n in sorted(loops))
+        return Mapping(fusion.cuts, ordered, tuple(formats), picks["residency"], machine, self.label)
+
+
+def _format_order(tensor: str, formats: str, orders: dict[int, tuple[str, ...]]) -> Violation:
+    text = order_text(tuple(orders[n] for n in sorted(orders)))
+    return Violation("format-order", f"order {text}", f"one that walks {formats}", tensor)

@@ -1,0 +1,186 @@
+"""RegionSpace: the knobs of one fused region - loop order, tiles and their order, lanes - counted and drawn exactly."""
+
+from __future__ import annotations
+
+import bisect
+import itertools
+import math
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from typing import Protocol, TypeVar
+
+import numpy as np
+
+from mapper.fusion import FusedRegion, Orders, draw, order_text
+from mapper.mapping import Lane, Loops
+from mapper.regions import LogicalIndex
+from mapper.space_limits import SpaceLimits
+from mapper.workload import Workload
+
+MOST_TILES = 1024
+"""Tile extents that split an index into more tiles than this are not offered."""
+
+MOST_TEXTS = 120
+"""Choices that are offered by name; more become a number."""
+
+Choice = TypeVar("Choice", bound=str | int | float | None)
+Lanes = tuple[tuple[LogicalIndex, int], ...]
+"""Lanes of each parallel logical index."""
+
+
+class Chooser(Protocol):
+    """Whoever decides: an Optuna trial, a random generator, a fixed assignment."""
+
+    def categorical(self, name: str, choices: Sequence[Choice]) -> Choice:
+        """One of ``choices``."""
+
+    def integer(self, name: str, low: int, high: int) -> int:
+        """An integer in [low, high]."""
+
+
+def pick(chooser: Chooser, name: str, choices: Sequence[Choice]) -> Choice:
+    """The chooser's choice; a knob without a choice is not asked."""
+    return choices[0] if len(choices) == 1 else chooser.categorical(name, choices)
+
+
+class RegionSpace:
+    """All loops of the statements of ``region``; ``prefix`` stands before the names of its knobs."""
+
+    def __init__(self, workload: Workload, region: FusedRegion, limits: SpaceLimits, prefix: str = "") -> None:
+        self.workload, self.region, self.limits, self.prefix = workload, region, limits, prefix
+        tileable = {leader: self._tile_choices(leader) for leader in region.tileable}
+        self.tiles = {leader: choices for leader, choices in tileable.items() if choices != (0,)}
+
+    @property
+    def count(self) -> int:
+        """Number of choices."""
+        return self.region.order_count * self._plans[-1][-1]
+
+    def draw(self, rng: np.random.Generator) -> dict[int, Loops]:
+        """Loops per statement, every choice equally likely."""
+        orders = self.region.order(draw(rng, self.region.order_count))
+        number = draw(rng, self._plans[-1][-1])
+        lanes, tiled, _ = self._plans[bisect.bisect_right(self._plans, number, key=lambda plan: plan[-1])]
+        extents = {leader: self._extents(leader, lanes) for leader in tiled}
+        chosen = {leader: tiles[draw(rng, len(tiles))] for leader, tiles in extents.items()}
+        order = self.region.tile_order(tiled, draw(rng, self.region.tile_order_count(tiled)))
+        partition = self.limits.partitions[draw(rng, len(self.limits.partitions)) if lanes else 0]
+        return self._loops(orders, [(leader, chosen[leader]) for leader in order], lanes, partition)
+
+    def choose(self, chooser: Chooser) -> dict[int, Loops]:
+        """Loops that ``chooser`` makes, one named knob at a time."""
+        region = self.region
+        orders = region.order(self._numbered(chooser, "order", region.order_count, self._order_texts))
+        extents = {leader: self._choose_tile(chooser, leader, choices) for leader, choices in self.tiles.items()}
+        tiled = frozenset(leader for leader, tile in extents.items() if tile)
+        every = frozenset(self.tiles)
+        order: tuple[LogicalIndex, ...] = tuple(tiled)
+        if len(tiled) > 1:
+            rank = self._numbered(chooser, "tileorder", region.tile_order_count(every), self._tile_texts)
+            order = tuple(leader for leader in region.tile_order(every, rank) if leader in tiled)
+        labels = [self._lanes_text(lanes) for lanes in self.lanes]
+        lanes = self.lanes[labels.index(pick(chooser, f"{self.prefix}lanes.{region.label}", labels))]
+        partition = self.limits.partitions[0]
+        if lanes:
+            partition = pick(chooser, f"{self.prefix}partition.{region.label}", self.limits.partitions)
+        return self._loops(orders, [(leader, extents[leader]) for leader in order], lanes, partition)
+
+    @cached_property
+    def lanes(self) -> tuple[Lanes, ...]:
+        """One lane, then powers of two over each index that may be parallel, then over pairs of them."""
+        allowed = self.limits.parallel_indices
+        single: list[Lanes] = []
+        for leader, limit in self.region.parallel_indices:
+            most = min(self.limits.max_lanes, self._extent(leader), limit or self.limits.max_lanes)
+            if allowed is None or self._names(leader) & set(allowed):
+                single += [((leader, 2**n),) for n in range(1, most.bit_length())]
+        pairs = [
+            (*a, *b)
+            for a, b in itertools.combinations(single, 2)
+            if a[0][0] != b[0][0] and a[0][1] * b[0][1] <= self.limits.max_lanes
+        ]
+        return ((), *single, *pairs)
+
+    @cached_property
+    def _plans(self) -> list[tuple[Lanes, frozenset[LogicalIndex], int]]:
+        """(lanes, set of tiled indices, running number of choices): lanes never outnumber the steps of their loop."""
+        found, running = [], 0
+        for tiled in self._subsets():
+            orders = self.region.tile_order_count(tiled)
+            for lanes in self.lanes:
+                extents = math.prod(len(self._extents(leader, lanes)) for leader in tiled)
+                running += extents * orders * (len(self.limits.partitions) if lanes else 1)
+                if extents:
+                    found.append((lanes, tiled, running))
+        return found
+
+    def _subsets(self) -> Iterator[frozenset[LogicalIndex]]:
+        always = [leader for leader, choices in self.tiles.items() if 0 not in choices]
+        maybe = [leader for leader, choices in self.tiles.items() if 0 in choices]
+        for size in range(len(maybe) + 1):
+            for chosen in itertools.combinations(maybe, size):
+                yield frozenset((*always, *chosen))
+
+    def _extents(self, leader: LogicalIndex, lanes: Lanes = ()) -> tuple[int, ...]:
+        least = dict(lanes).get(leader, 1)
+        return tuple(tile for tile in self.tiles[leader] if tile and -(-self._extent(leader) // tile) >= least)
+
+    def _extent(self, leader: LogicalIndex) -> int:
+        number, index = leader
+        return self.workload.extents[number][index]
+
+    def _names(self, leader: LogicalIndex) -> set[str]:
+        return {index for (_, index), own in self.region.leaders.items() if own == leader}
+
+    def _tile_choices(self, leader: LogicalIndex) -> tuple[int, ...]:
+        """Tile extents, smallest first, 0 (not tiled) last."""
+        extent = self._extent(leader)
+        if said := next((index for index in sorted(self._names(leader)) if index in self.limits.tiles), None):
+            return tuple(dict.fromkeys(t if t < extent else 0 for t in self.limits.tiles[said])) or (0,)
+        smallest = max(4, 2 ** math.ceil(math.log2(max(extent, 1) / MOST_TILES)) if extent else 4)
+        powers = []
+        while smallest < extent:
+            powers.append(smallest)
+            smallest *= 2
+        return (*powers, 0)
+
+    def _choose_tile(self, chooser: Chooser, leader: LogicalIndex, choices: tuple[int, ...]) -> int:
+        """Whether to tile is one knob, the extent another: not to tile drops a loop, it is no mere large extent."""
+        name, extents = f"S{leader[0]}.{leader[1]}", self._extents(leader)
+        if len(extents) < len(choices) and chooser.categorical(f"{self.prefix}tiled.{name}", ["yes", "no"]) == "no":
+            return 0
+        if len(extents) == 1:
+            return extents[0]
+        return extents[chooser.integer(f"{self.prefix}tile.{name}", 0, len(extents) - 1)]
+
+    def _numbered(self, chooser: Chooser, knob: str, count: int, texts: Sequence[str]) -> int:
+        name = f"{self.prefix}{knob}.{self.region.label}"
+        if count > MOST_TEXTS:
+            return chooser.integer(name, 0, count - 1)
+        return texts.index(pick(chooser, name, texts))
+
+    @cached_property
+    def _order_texts(self) -> list[str]:
+        count = self.region.order_count
+        return [order_text(self.region.order(n)) for n in range(count)] if count <= MOST_TEXTS else []
+
+    @cached_property
+    def _tile_texts(self) -> list[str]:
+        every = frozenset(self.tiles)
+        count = self.region.tile_order_count(every)
+        orders = (self.region.tile_order(every, n) for n in range(count if count <= MOST_TEXTS else 0))
+        return [",".join(f"S{n}.{index}" for n, index in order) for order in orders]
+
+    def _lanes_text(self, lanes: Lanes) -> str:
+        first = self.region.statements[0]
+        return " ".join(f"{i if n == first else f'S{n}.{i}'} x{count}" for (n, i), count in lanes) or "none"
+
+    def _loops(
+        self, orders: Orders, tiles: list[tuple[LogicalIndex, int]], lanes: Lanes, partition: str
+    ) -> dict[int, Loops]:
+        found = {}
+        for number, order in zip(self.region.statements, orders, strict=True):
+            own = {self.region.leaders[number, i]: i for i in order}
+            parallel: tuple[Lane, ...] = tuple((own[x], count, partition) for x, count in lanes if x in own)
+            found[number] = Loops(order, tuple((own[x], tile) for x, tile in tiles if x in own), parallel)
+        return found
