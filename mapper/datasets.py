@@ -53,6 +53,14 @@ def find_data(name: str, folder: Path | None) -> Path:
     raise InputError(f"no data file {name!r}: {looked}.{nearest(name, names)}")
 
 
+def data_files() -> list[Path]:
+    """Readable files below SPARSELOOM_DATA, sorted. Raises InputError if it names no folder."""
+    data = os.environ.get(DATA_VARIABLE)
+    if not data or not Path(data).is_dir():
+        raise InputError(f"{DATA_VARIABLE} must name a folder of data files, got {data!r}")
+    return [path for path in sorted(Path(data).rglob("*")) if _suffix(path) and path.is_file()]
+
+
 def load_tensor(path: Path, *, duplicates: str = "sum", member: str | None = None) -> SparseTensor:
     """The tensor in ``path``, read as its suffix says; ``duplicates``: "sum" them or "error"; ``member``: which one
     of an ``.npz`` archive.
