@@ -6,10 +6,8 @@ it, repeated and mirrored entries after it, for which it is given a ``general`` 
 
 from __future__ import annotations
 
-import gzip
 import io
 import re
-import zlib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -18,7 +16,8 @@ import numpy as np
 import scipy.io
 
 from mapper.errors import InputError, nearest
-from mapper.tensor import Coords, SparseTensor
+from mapper.file_content import finite_note, read_content
+from mapper.tensor import LARGEST_EXTENT, Coords, SparseTensor
 
 LAYOUTS = ("coordinate", "array")
 FIELDS = {"real": 1, "double": 1, "integer": 1, "unsigned-integer": 1, "complex": 2, "pattern": 0}
@@ -58,7 +57,7 @@ def read_matrix_market(
     _check_option("duplicates", duplicates, ("sum", "error"))
     _check_option("complex_values", complex_values, ("error", "abs"))
     path = Path(path)
-    content = _content(path)
+    content = read_content(path)
     header = _header(path, content)
     if header.field == "complex" and complex_values == "error":
         raise InputError(f"{path}:1: values are complex; pass complex_values='abs' to take their magnitudes")
@@ -76,8 +75,7 @@ def read_matrix_market(
         notes.append("complex values were replaced by their magnitudes")
     if rounded := int((np.abs(values) >= EXACT_INTEGERS).sum()) if "integer" in header.field else 0:
         notes.append(f"integers of 2^53 or more, which float64 may round: {rounded}")
-    if infinite := int((~np.isfinite(values)).sum()):
-        notes.append(f"values that are not finite: {infinite}")
+    notes += finite_note(values)
     if not keep_explicit_zeros and (zeros := int((values == 0).sum())):
         coords, values = coords[:, values != 0], values[values != 0]
         notes.append(f"explicit zeros dropped: {zeros}")
@@ -87,14 +85,6 @@ def read_matrix_market(
 def _check_option(name: str, value: str, valid: tuple[str, ...]) -> None:
     if value not in valid:
         raise InputError(f"unknown value {value!r} of {name!r}.{nearest(value, valid)}")
-
-
-def _content(path: Path) -> bytes:
-    try:
-        content = path.read_bytes()
-        return gzip.decompress(content) if content.startswith(b"\x1f\x8b") else content
-    except (OSError, EOFError, zlib.error) as error:
-        raise InputError(f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}") from error
 
 
 def _header(path: Path, content: bytes) -> _Header:
@@ -144,8 +134,8 @@ def _check_sizes(path: Path, content: bytes, header: _Header) -> None:
     """Sizes that the symmetry allows and that the rest of the file can hold, before memory is taken for them."""
     rows, columns = header.sizes[:2]
     where = f"{path}:{header.line}"
-    if max(header.sizes) > np.iinfo(np.int64).max:
-        raise InputError(f"{where}: sizes must fit 64-bit integers, got {' x '.join(map(str, header.sizes))}")
+    if max(header.sizes) > LARGEST_EXTENT:
+        raise InputError(f"{where}: sizes must be at most 2^62, got {' x '.join(map(str, header.sizes))}")
     if header.symmetry != "general" and rows != columns:
         raise InputError(f"{where}: a {header.symmetry} matrix must be square, got {rows} x {columns}")
     body = content[header.end :]

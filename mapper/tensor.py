@@ -16,6 +16,12 @@ from mapper.errors import InputError
 Coords = npt.NDArray[np.int64]
 Values = npt.NDArray[np.float64]
 
+LARGEST_EXTENT = 2**62
+"""Extents up to here keep coordinates, and sums of two of them, within 64 bits."""
+
+MOST_DENSE = 2**31
+"""Positions of the largest tensor that is written out densely (16 GiB of float64)."""
+
 
 @dataclass(frozen=True, eq=False)
 class SparseTensor:
@@ -63,8 +69,8 @@ class SparseTensor:
         Raises InputError for coordinates that are no integers, lie outside ``shape`` or do not match the values,
         and for values that are not real numbers.
         """
-        if any(extent < 0 for extent in shape):
-            raise InputError(f"extents must not be negative, got shape {shape}")
+        if any(not 0 <= extent <= LARGEST_EXTENT for extent in shape):
+            raise InputError(f"extents must not be negative and at most 2^62, got shape {shape}")
         data = _real(values).reshape(-1)
         at = _coordinates(coords, (len(shape), data.size))
         for mode, extent in enumerate(shape):
@@ -107,7 +113,9 @@ class SparseTensor:
         raise InputError(f"a tensor must be a scipy.sparse, pydata/sparse or numpy object, got {type(data).__name__}")
 
     def to_dense(self) -> Values:
-        """float64 array of ``shape``."""
+        """float64 array of ``shape``. Raises InputError for more than 2^31 positions."""
+        if math.prod(self.shape) > MOST_DENSE:
+            raise InputError(f"a tensor of shape {self.shape} has more than 2^31 positions: too many for a dense array")
         dense = np.zeros(self.shape)
         dense[tuple(self.coords)] = self.values if self.shape else self.values[0]
         return dense
@@ -127,6 +135,8 @@ def _coordinates(coords: npt.ArrayLike, shape: tuple[int, int]) -> Coords:
     array = np.asarray(coords)
     if array.size and array.dtype.kind not in "iu":
         raise InputError(f"coordinates must be integers, got {array.dtype}")
+    if array.size and array.dtype.kind == "u" and array.max() > LARGEST_EXTENT:
+        raise InputError(f"coordinates must be at most 2^62, got {array.max()}")
     if shape[0] == 1 or not array.size:  # a vector's coordinates may come as a flat list
         array = array.reshape(1, -1) if array.size else np.zeros((shape[0], 0 if shape[0] else shape[1]), np.int64)
     if array.shape != shape:

@@ -7,6 +7,7 @@ from typing import Any
 
 from mapper.datasets import find_data, load_tensor
 from mapper.errors import InputError
+from mapper.seeded_draws import revalued
 from mapper.synthetic import generate
 from mapper.tensor import SparseTensor
 from mapper.workload import Workload
@@ -43,7 +44,9 @@ def _load(spec: StudySpec, source: TensorSource, held: Any) -> SparseTensor:
     place: Place = ("tensors", source.name, "file" if source.file else "random")
     try:
         if source.file is not None:
-            return load_tensor(find_data(source.file, spec.folder), duplicates=source.duplicates)
+            path = find_data(source.file, spec.folder)
+            tensor = load_tensor(path, duplicates=source.duplicates, member=source.member)
+            return tensor if source.values_seed is None else revalued(tensor, source.values_seed)
         if source.kind is not None:
             return generate(source.kind, **dict(source.params))
     except InputError as error:
@@ -55,7 +58,7 @@ def _load(spec: StudySpec, source: TensorSource, held: Any) -> SparseTensor:
 
 def _origin(source: TensorSource) -> str:
     if source.file is not None:
-        return source.file
+        return source.file + (f"[{source.member}]" if source.member else "")
     if source.kind is None:
         return "memory"
     return f"{source.kind}({', '.join(f'{k}={list(v) if isinstance(v, tuple) else v}' for k, v in source.params)})"

@@ -39,10 +39,18 @@ class _Strict(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
 
+class ValuesModel(_Strict):
+    """Values drawn in place of those of a file, if a seed is given."""
+
+    seed: Annotated[int, Field(ge=0)] | None = None
+
+
 class TensorModel(_Strict):
     """Where a tensor's entries come from and the formats it may be stored in."""
 
     file: str | None = None
+    member: str | None = None
+    values: ValuesModel = ValuesModel()
     random: dict[str, Any] | None = None
     format: Words = []
     duplicates: str = "sum"

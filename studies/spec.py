@@ -29,11 +29,17 @@ DUPLICATES = ("sum", "error")
 
 @dataclass(frozen=True, slots=True)
 class TensorSource:
-    """Where an input comes from: a ``file``, a seeded generator (``kind``, ``params``) or, with neither, memory."""
+    """Where an input comes from: a ``file``, a seeded generator (``kind``, ``params``) or, with neither, memory.
+
+    ``member``: which tensor of an archive; ``values_seed``: seed of values drawn in place of those of the file, as a
+    file that stores a pattern has none.
+    """
 
     name: str
     file: str | None = None
     duplicates: str = "sum"
+    member: str | None = None
+    values_seed: int | None = None
     kind: str | None = None
     params: tuple[tuple[str, Any], ...] = ()
 
@@ -180,8 +186,11 @@ def _without_data(document: Document, model: SpecModel, tensor: str) -> InputErr
 def _source(document: Document, program: Program, tensor: str, entry: TensorModel) -> TensorSource:
     place: Place = ("tensors", tensor)
     document.known((*place, "duplicates"), entry.duplicates, DUPLICATES)
+    for key, given in (("member", entry.member), ("values", entry.values.seed)):
+        if given is not None and entry.file is None:
+            raise document.error((*place, key), f"{key} of {tensor!r} is for data from a file", key=True)
     if entry.random is None:
-        return TensorSource(tensor, entry.file, entry.duplicates)
+        return TensorSource(tensor, entry.file, entry.duplicates, entry.member, entry.values.seed)
     params = {name: tuple(v) if isinstance(v, list) else v for name, v in entry.random.items()}
     kind, shape = str(params.pop("kind", "uniform")), params.get("shape")
     document.known((*place, "random", "kind"), kind, KINDS)

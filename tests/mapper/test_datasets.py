@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from mapper.datasets import find_data, load_tensor
@@ -79,6 +81,29 @@ def test_load_by_suffix(folders: tuple[Path, Path]) -> None:
     assert load_tensor(here / "own.mtx").values.tolist() == [2.0]
     with pytest.raises(InputError, match=r"own\.csv: the suffix of a data file must be one of \.mtx, \.mtx\.gz"):
         load_tensor(here / "own.csv")
+
+
+def test_every_suffix(folders: tuple[Path, Path]) -> None:
+    here, _ = folders
+    (here / "a.tns").write_text("1 1 3\n")
+    (here / "a.SMTX").write_text("1, 1, 1\n0 1\n0\n")
+    np.savez(here / "a.npz", w=np.array([[5.0]]), v=np.array([6.0]))
+    np.save(here / "a.npy", np.array([[7.0]]))
+    found = [load_tensor(here / name).values.tolist() for name in ("a.tns", "a.SMTX", "a.npy")]
+    assert found == [[3.0], [1.0], [7.0]]
+    assert load_tensor(here / "a.npz", member="w").values.tolist() == [5.0]
+    with pytest.raises(InputError, match=r"a\.tns: only an \.npz archive has members, got member 'w'"):
+        load_tensor(here / "a.tns", member="w")
+
+
+def test_every_real_file(data_dir: Path) -> None:
+    rows = re.findall(r"^\| `([^`]+)` \| ([\d × ]+) \| (\d+) \|", (data_dir / "README.md").read_text(), re.MULTILINE)
+    assert {name for name, *_ in rows} == {
+        str(p.relative_to(data_dir)) for p in data_dir.rglob("*") if p.is_file() and p.name != "README.md"
+    }
+    for name, shape, nnz in rows:
+        tensor = load_tensor(data_dir / name)
+        assert (tensor.shape, tensor.nnz) == (tuple(map(int, shape.split(" × "))), int(nnz)), name
 
 
 def test_real_set_by_its_name(data_dir: Path) -> None:

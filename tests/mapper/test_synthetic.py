@@ -93,6 +93,17 @@ def test_power_law_is_skewed_in_both_modes(shape: tuple[int, int]) -> None:
         assert np.median(degrees) < degrees.mean()
 
 
+@pytest.mark.parametrize("exponent", [2.1, 2.5, 3.0])
+def test_power_law_exponent(exponent: float) -> None:
+    # Degrees that fall off as d^-exponent have the r-th largest at r^(-1 / (exponent - 1)): a line in log-log.
+    tensor = synthetic.power_law((2000, 2000), 20_000, 1, exponent)
+    ranks = np.arange(10, 500)
+    for mode in range(2):
+        degrees = np.sort(np.bincount(tensor.coords[mode], minlength=2000))[::-1]
+        slope = np.polyfit(np.log(ranks), np.log(degrees[ranks - 1]), 1)[0]
+        assert 1 - 1 / slope == pytest.approx(exponent, abs=0.2)
+
+
 def test_power_law_draws_agree() -> None:
     # Both ways draw one after another without replacement: equal inclusion rates, up to sampling noise.
     extents, count, rounds = (4, 3), 4, 3000

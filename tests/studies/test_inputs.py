@@ -40,6 +40,34 @@ def test_files_and_generators(tmp_path: Path) -> None:
     assert a.key == workload.tensors["A"].key
 
 
+def test_archives_and_patterns(tmp_path: Path) -> None:
+    np.savez(tmp_path / "graph.npz", weights=np.array([[2.0, 0, 3], [0, 0, 4]]), labels=np.array([1]))
+    (tmp_path / "p.smtx").write_text("3, 2, 2\n0 1 1 2\n1 0\n")
+    values = {
+        "program": "Z(i,j) = A(i,k) * B(k,j)",
+        "tensors": {"A": {"file": "graph.npz", "member": "weights"}, "B": {"file": "p.smtx", "values": {"seed": 5}}},
+    }
+    spec = spec_from_values(values, folder=tmp_path, name="s")
+    workload = load_workload(spec)
+    assert workload.tensors["A"].to_dense().tolist() == [[2, 0, 3], [0, 0, 4]]
+    drawn = workload.tensors["B"]
+    assert drawn.coords.tolist() == [[0, 2], [1, 0]] and (np.abs(drawn.values) != 1).any()
+    assert drawn.key == load_workload(spec).tensors["B"].key
+    a, b = dataset_records(spec, workload)
+    assert a.source == "graph.npz[weights]" and "values drawn with seed 5" in b.notes
+
+
+def test_masks(tmp_path: Path) -> None:
+    mask = {"kind": "bigbird", "shape": [32, 32], "block": 4, "seed": 0}
+    blocks = {"kind": "block_sparse", "shape": [32, 32], "block": [4, 8], "density": 0.5, "seed": 0}
+    values = {"program": "S(i,j) = M(i,j) * X(i,j)", "tensors": {"M": {"random": mask}, "X": {"random": blocks}}}
+    tensors = load_workload(spec_from_values(values, folder=tmp_path, name="s")).tensors
+    assert set(tensors["M"].values) == {1.0} and tensors["X"].nnz == 512
+    mask["blok"] = mask.pop("block")
+    with pytest.raises(InputError, match=r"unknown name 'blok' in tensors\.M\.random\. Did you mean 'block'"):
+        spec_from_values(values, folder=tmp_path, name="s")
+
+
 def test_data_in_memory(tmp_path: Path) -> None:
     values = {"program": "y(i) = A(i,k) * x(k)", "tensors": {}}
     spec = spec_from_values(values, folder=tmp_path, name="s", in_memory=("A", "x"))
@@ -56,6 +84,11 @@ def test_data_in_memory(tmp_path: Path) -> None:
         ("file: a.mtx", "file: aa.mtx", r"study\.yaml:3:13: no data file 'aa\.mtx'"),
         ("file: a.mtx", "file: study.yaml", r"study\.yaml:3:13: .*suffix of a data file must be one of"),
         ("file: a.mtx", "file: a.mtx, duplicates: error", r"study\.yaml:3:13: .*duplicate"),
+        (
+            "file: a.mtx",
+            "file: a.mtx, member: w",
+            r"study\.yaml:3:13: .*only an \.npz archive has members",
+        ),
         ("density: 1.0, ", "", r"study\.yaml:4:15: generator 'uniform' needs 'density'"),
         ("density: 1.0", "density: 2.0", r"study\.yaml:4:15: 'density' must be between 0 and 1"),
         ("shape: [2]", "shape: [3]", r"study\.yaml:1:10: index 'k' has extent 2"),

@@ -105,6 +105,12 @@ def test_one_order_may_be_written_as_a_list_of_indices() -> None:
         ("duplicates", "duplicate", "6:27: unknown key 'duplicate' in tensors.X. Did you mean 'duplicates'?"),
         ("max: 4", "maxx: 4", "11:14: unknown key 'maxx' in mapping.parallel. Did you mean 'max'?"),
         ("seed: 3", "seed: three", '18:50: search.seed must be a valid integer, got "three"'),
+        (
+            "duplicates",
+            "values: {sed: 1}, duplicates",
+            "6:36: unknown key 'sed' in tensors.X.values. Did",
+        ),
+        ("duplicates", "member: m, values: {seed: -1}, duplicates", "6:53: tensors.X.values.seed must be"),
         ("max: 4", "max: true", "11:19: mapping.parallel.max must be a valid integer, got true"),
         ("max: 4", "max: 0", "11:19: mapping.parallel.max must be greater than or equal to 1, got 0"),
         ("preset: rda", "preset: rad", "9:19: unknown machine 'rad'. Did you mean 'rda'?"),
