@@ -20,6 +20,8 @@ PORTED = {"scan", "repeat", "intersect", "union", "array", "alu", "map", "reduce
 
 def violations(workload: Workload, mapping: Mapping, machine: Machine) -> tuple[Violation, ...]:
     """Rules broken by ``mapping``, cheapest first; an empty tuple means that it can be lowered and run."""
+    if found := memory_violations(machine):
+        return found
     program = workload.program
     if (len(mapping.cuts), len(mapping.loops)) != (len(program.edges), len(program.statements)):
         got, want = (
@@ -37,6 +39,16 @@ def violations(workload: Workload, mapping: Mapping, machine: Machine) -> tuple[
     found += _lane_violations(workload, mapping)
     found += _format_violations(workload, mapping)
     return tuple(found) or unit_violations(workload, mapping, machine)
+
+
+def memory_violations(machine: Machine) -> tuple[Violation, ...]:
+    """Sizes of the off-chip memory that do not hold whole bursts; two knobs may meet that do not fit each other."""
+    burst, found = machine.dram_burst_bytes, []
+    for field in ("dram_interleave_bytes", "dram_row_bytes"):
+        size = getattr(machine, field)
+        if size is not None and size % burst:
+            found.append(Violation("memory", f"{field} {size}", f"a multiple of dram_burst_bytes, {burst}", machine.name))
+    return tuple(found)
 
 
 def unit_violations(workload: Workload, mapping: Mapping, machine: Machine) -> tuple[Violation, ...]:

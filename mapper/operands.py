@@ -66,7 +66,12 @@ class StoredOperand:
     def value(self, build: GraphBuilder) -> Stream:
         """Stream of the values at the references reached."""
         arrays = {} if self._storage is None else {"values": self._storage.values}
-        return build.add("array", f"array {self.name}", [self.ref], 1, {}, arrays)[0]
+        machine, params = self._machine, dict[str, Any]()
+        if (rate := machine.buffer_bytes_per_cycle) is not None:
+            params = {
+                "banks": machine.buffer_banks, "bank_bytes_per_cycle": rate, "value_bytes": machine.value_bytes,
+            }  # fmt: skip
+        return build.add("array", f"array {self.name}", [self.ref], 1, params, arrays)[0]
 
     def _load(self, build: GraphBuilder) -> None:
         if self._machine.dram_channels is None:
@@ -83,6 +88,8 @@ class StoredOperand:
             "residency": self._residency,
             "capacity_bytes": self._machine.buffer_bytes or 0,
         }
+        if self._machine.buffer_bytes_per_cycle is not None:
+            params["fill_bytes_per_cycle"] = self._machine.buffer_fill_bytes_per_cycle
         (self.ref,) = build.add("tile_load", f"load {self.name}", [self.ref], 1, params, arrays)
 
 

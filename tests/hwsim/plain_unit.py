@@ -53,13 +53,25 @@ class Fifo:
 
 
 @dataclass
+class Request:
+    """Bytes ``address`` to ``end`` of a tensor, of which what is left is asked for at ``t``."""
+
+    t: int
+    unit: Unit
+    address: int
+    end: int
+    write: bool
+    finish: int = 0
+
+
+@dataclass
 class Host:
     """What all contexts share: who can go on, and off-chip memory."""
 
     tensors: tuple[str, ...]
     dram: Dram | None
     ready: deque[Unit] = field(default_factory=deque)
-    requests: list[tuple[int, int, int, int, bool]] = field(default_factory=list)
+    requests: list[Request] = field(default_factory=list)
     traffic: dict[tuple[str, str], list[int]] = field(default_factory=dict)
 
     def account(self, tensor: int, direction: str, values: int, metadata: int, requests: int = 1) -> None:
@@ -76,7 +88,7 @@ class Unit:
         self.ins = [None if n == UNCONNECTED else fifos[n] for n in context.inputs]
         self.outs = [None if n == UNCONNECTED else fifos[n] for n in context.outputs]
         for out in self.outs:
-            if out and context.kind == "tile_load":
+            if out and (context.kind == "tile_load" or (context.kind in ("array", "scan") and "tensor" in self.params)):
                 out.from_memory = True
         self.t, self.ended = 0, False
         self.spent = {"busy": 0, "starved": 0, "blocked": 0, "memory": 0}
@@ -84,6 +96,7 @@ class Unit:
         self.coords: list[list[int]] = []
         self.values: list[float] = []
         self.seen: list[tuple[Token, int]] = []
+        self.flying: list[int] = []  # when its bursts in flight end
         self.body: Body
 
     def until(self, t: int, why: str) -> None:
@@ -139,8 +152,8 @@ class Unit:
             yield from self.push(fifo, token)
 
     def memory(self, address: int, size: int, write: bool) -> Body:
-        """When a request made now finishes; the clock stays."""
-        self.host.requests.append((self.t, self.index, address, size, write))
+        """When a request made now finishes; the clock goes to when its last burst is asked for."""
+        self.host.requests.append(Request(self.t, self, address, address + size, write, self.t))
         return (yield)
 
     def _wake(self, fifo: Fifo) -> None:
