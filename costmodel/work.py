@@ -171,9 +171,10 @@ class _Tally:
         full, statement = self.stream(self.depth), self.nest.statement
         tokens = float(full.sum())
         conflicts = max(0.0, self.machine.bank_read_cycles / self.machine.buffer_banks - 1.0)  # if banks take turns
-        bank_waits = conflicts * self.prefixes[self.depth]
         for operand in self.nest.operands:
             if operand.stored:
+                own = max((q for q, loop in enumerate(self.nest.loops, 1) if loop in operand.loops), default=0)
+                bank_waits = np.maximum(0.0, (1.0 + conflicts) * self.prefixes[own] - full)  # repeats are free
                 self._unit("array", f"array {operand.access.tensor} {self.label}", full + bank_waits, tokens)
         if statement.kind == "map":
             self._unit("map", f"{statement.function} {self.label}", full, tokens)

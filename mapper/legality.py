@@ -20,8 +20,8 @@ PORTED = {"scan", "repeat", "intersect", "union", "array", "alu", "map", "reduce
 
 def violations(workload: Workload, mapping: Mapping, machine: Machine) -> tuple[Violation, ...]:
     """Rules broken by ``mapping``, cheapest first; an empty tuple means that it can be lowered and run."""
-    if found := memory_violations(machine):
-        return found
+    if unfit := memory_violations(machine):
+        return unfit
     program = workload.program
     if (len(mapping.cuts), len(mapping.loops)) != (len(program.edges), len(program.statements)):
         got, want = (
@@ -47,7 +47,8 @@ def memory_violations(machine: Machine) -> tuple[Violation, ...]:
     for field in ("dram_interleave_bytes", "dram_row_bytes"):
         size = getattr(machine, field)
         if size is not None and size % burst:
-            found.append(Violation("memory", f"{field} {size}", f"a multiple of dram_burst_bytes, {burst}", machine.name))
+            limit = f"a multiple of dram_burst_bytes, {burst}"
+            found.append(Violation("memory", f"{field} {size}", limit, machine.name))
     return tuple(found)
 
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from plain_contexts import array as array_free
 from plain_contexts import closing_stop, value_of
-from plain_unit import DONE, Body, Fifo, Unit, is_stop, is_val, stop_token, val_token
+from plain_contexts import scan as scan_free
+from plain_unit import DONE, EMPTY, Body, Fifo, Unit, is_stop, is_val, stop_token, val_token
 
 
 def _close_fibers(u: Unit, keys: list[tuple[int, Fifo | None]], depth: int, level: int) -> Body:
@@ -143,8 +145,16 @@ class _Window:
             self.u.host.account(self.u.params["tensor"], "read", *((0, size) if self.metadata else (size, 0)))
             finish = yield from self.u.memory(missing[0] * self.burst, size, False)
             before = max(before, finish)
-        self.held, self.there = bursts[-1], before
+        self.held, self.there = bursts[-1] if self.u.host.dram else -1, before
         return before
+
+
+def array(u: Unit) -> Body:
+    return array_direct(u) if "tensor" in u.params else array_banked(u) if "banks" in u.params else array_free(u)
+
+
+def scan(u: Unit) -> Body:
+    return scan_direct(u) if "tensor" in u.params else scan_free(u)
 
 
 def array_direct(u: Unit) -> Body:
@@ -162,16 +172,16 @@ def array_direct(u: Unit) -> Body:
 def array_banked(u: Unit) -> Body:
     p = u.params
     cycles, busy_until = math.ceil(p["value_bytes"] / p["bank_bytes_per_cycle"]), [0] * p["banks"]
+    kept, out = (EMPTY, 0), u.outs[0]
     while True:
         ref = yield from u.pop(u.ins[0])
         yield from u.room(u.outs[0])
-        there = 0
-        if is_val(ref):
+        if is_val(ref) and ref != kept[0]:
             bank = ref[1] % len(busy_until)
             u.until(busy_until[bank], "busy")
             busy_until[bank] = u.t + cycles
-            there = u.t + (u.outs[0].record.latency if u.outs[0] else 0) + cycles - 1
-        yield from u.push(u.outs[0], value_of(u, ref), there)
+            kept = ref, u.t + (out.record.latency if out else 0) + cycles - 1
+        yield from u.push(out, value_of(u, ref), kept[1] if is_val(ref) else 0)
         if ref == DONE:
             return
         u.cost()

@@ -21,12 +21,14 @@ from mapper.graph import Dram, Graph
 @dataclass(frozen=True)
 class PlainProfile:
     """What the plain simulator tells; ``units``: (busy, starved, blocked, memory) of every context, whose sum is its
-    final clock. ``traffic``: (values bytes, metadata bytes, requests) by (tensor, direction)."""
+    final clock. ``fills``: the most that each bounded channel held. ``traffic``: (values bytes, metadata bytes,
+    requests) by (tensor, direction)."""
 
     status: str
     cycles: int
     tokens: int
     units: tuple[tuple[int, int, int, int], ...]
+    fills: tuple[int | None, ...]
     traffic: dict[tuple[str, str], tuple[int, int, int]]
     burst_bytes: int
     effectual_multiplies: int
@@ -50,8 +52,9 @@ def simulate_plainly(graph: Graph) -> PlainProfile:
     return PlainProfile(
         status="done" if all(u.ended for u in units) else "deadlock",
         cycles=max((u.t for u in units), default=0),
-        tokens=sum(f.pushed for f in sim.fifos),
+        tokens=sum(len(f.pushes) for f in sim.fifos),
         units=tuple((s["busy"], s["starved"], s["blocked"], s["memory"]) for s in (u.spent for u in units)),
+        fills=tuple(f.most_held() for f in sim.fifos),
         traffic={key: (row[0], row[1], row[2]) for key, row in sim.host.traffic.items() if row[2]},
         burst_bytes=sim.bursts * (graph.dram.burst_bytes if graph.dram else 0),
         effectual_multiplies=sum(u.counts["multiplies"] for u in units),
@@ -119,12 +122,9 @@ class _Simulation:
 
 
 BODIES: dict[str, Callable[[Unit], Body]] = {
-    "root": walk.root, "scan": lambda u: memory.scan_direct(u) if "tensor" in u.params else walk.scan(u), "repeat_signal": walk.repeat_signal, "repeat": walk.repeat,
+    "root": walk.root, "scan": memory.scan, "repeat_signal": walk.repeat_signal, "repeat": walk.repeat,
     "fork": walk.fork, "intersect": lambda u: walk.join(u, False), "union": lambda u: walk.join(u, True),
-    "array": lambda u: (
-        memory.array_direct(u) if "tensor" in u.params else memory.array_banked(u) if "banks" in u.params else walk.array(u)
-    ),
-    "alu": compute.alu, "map": compute.map_values, "reduce": compute.reduce,
+    "array": memory.array, "alu": compute.alu, "map": compute.map_values, "reduce": compute.reduce,
     "accumulate": memory.accumulate, "drop_empty": walk.drop_empty, "number": walk.number_fibers,
     "stream_scan": walk.stream_scan, "tile_load": memory.tile_load, "store": memory.store,
     "convert": memory.convert, "crd_write": walk.crd_write, "value_write": walk.value_write, "source": walk.source,

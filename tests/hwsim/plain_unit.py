@@ -6,6 +6,7 @@ generator that yields when it cannot go on.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import deque
 from collections.abc import Generator
 from dataclasses import dataclass, field
@@ -48,8 +49,14 @@ class Fifo:
     from_memory: bool = False
     items: deque[tuple[Token, int]] = field(default_factory=deque)
     credits: list[int] = field(default_factory=list)
-    pushed: int = 0
+    pushes: list[int] = field(default_factory=list)
     waiter: Unit | None = None
+
+    def most_held(self) -> int | None:
+        """The most slots in use at once, of those that were freed: that of token n by all pushed before its release."""
+        if self.record.capacity is None:
+            return None
+        return max((bisect_left(self.pushes, release) - n for n, release in enumerate(self.credits)), default=0)
 
 
 @dataclass
@@ -130,9 +137,9 @@ class Unit:
 
     def room(self, fifo: Fifo | None) -> Body:
         """Waits until the next token has a slot."""
-        if fifo is None or fifo.record.capacity is None or fifo.pushed < fifo.record.capacity:
+        if fifo is None or fifo.record.capacity is None or len(fifo.pushes) < fifo.record.capacity:
             return
-        slot = fifo.pushed - fifo.record.capacity
+        slot = len(fifo.pushes) - fifo.record.capacity
         while len(fifo.credits) <= slot:
             fifo.waiter = self
             yield
@@ -144,7 +151,7 @@ class Unit:
         requested = max(available, self.t + 1)
         yield from self.room(fifo)
         fifo.items.append((token, max(requested, self.t + fifo.record.latency)))
-        fifo.pushed += 1
+        fifo.pushes.append(self.t)
         self._wake(fifo)
 
     def push_all(self, fifos: list[Fifo | None], token: Token) -> Body:

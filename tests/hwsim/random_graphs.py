@@ -106,6 +106,7 @@ def differences(profile: Profile, plain: PlainProfile) -> list[str]:
     names = ("status", "cycles", "tokens", "burst_bytes", "effectual_multiplies", "spilled_entries", "tile_hits",
              "tile_misses", "row_misses")  # fmt: skip
     pairs: list[tuple[str, Any, Any]] = [(name, getattr(profile, name), getattr(plain, name)) for name in names]
+    pairs.append(("fills", tuple(c.max_fill for c in profile.channels), plain.fills))
     pairs.append(("traffic", traffic, plain.traffic))
     pairs += [
         (f"(busy, starved, blocked, memory) of {c.name}", (c.busy, c.starved, c.blocked, c.memory), spent)

@@ -54,6 +54,22 @@ def test_malformed_contexts(changes: dict[str, Any], message: str) -> None:
         simulate(small(**changes))
 
 
+def test_malformed_memory() -> None:
+    good = Dram(2, 8.0, 64, 10, 128, 0, 256, 0, 0, 1)
+    simulate(dataclasses.replace(small(), dram=good))
+    for field, least in (
+        ("channels", 1), ("burst_bytes", 1), ("interleave_bytes", 1), ("row_bytes", 1), ("outstanding", 1),
+        ("latency_cycles", 0), ("startup_cycles", 0), ("row_hit_cycles", 0), ("row_miss_cycles", 0),
+    ):  # fmt: skip
+        wrong: dict[str, Any] = {field: least - 1}
+        with pytest.raises(GraphError, match=f"memory: {field} must be at least {least}"):
+            simulate(dataclasses.replace(small(), dram=dataclasses.replace(good, **wrong)))
+    for field in ("interleave_bytes", "row_bytes"):
+        wrong = {field: 96}
+        with pytest.raises(GraphError, match=f"memory: {field} must be a multiple of burst_bytes"):
+            simulate(dataclasses.replace(small(), dram=dataclasses.replace(good, **wrong)))
+
+
 def test_malformed_channels() -> None:
     graph = small()
     for field in ("capacity", "latency", "response_latency"):

@@ -12,7 +12,8 @@ class Window {
  public:
   Window(const Builder& b, const char* address, std::int64_t width, bool metadata)
       : account_(b.account("tensor")), address_(b.param<std::int64_t>(address, 0)), width_(width),
-        burst_(std::max<std::int64_t>(b.engine.dram.burst_bytes(), 1)), metadata_(metadata) {
+        burst_(std::max<std::int64_t>(b.engine.dram.burst_bytes(), 1)), metadata_(metadata),
+        keeps_(b.engine.dram.burst_bytes() > 0) {
     if (address_ < 0 || width < 1)
       b.u.fail(std::string("parameter '") + address + "' must not be negative, widths of elements at least 1 bit.");
   }
@@ -24,7 +25,7 @@ class Window {
     const std::int64_t last = (address_ + (end * width_ - 1) / 8) / burst_;
     const bool begins = first_ == held_, ends = last == held_;  // with the burst that is held
     if (!begins && !ends) there_ = 0;
-    count_ = last - first_ + 1 - (begins || ends), first_ += begins, held_ = last;
+    count_ = last - first_ + 1 - (begins || ends), first_ += begins, held_ = keeps_ ? last : -1;
     return count_ > 0;
   }
   auto fetch(Unit& u) const {
@@ -38,7 +39,7 @@ class Window {
  private:
   Traffic* account_;
   std::int64_t address_, width_, burst_;  // bytes, but bits of an element
-  bool metadata_;
+  bool metadata_, keeps_;  // without a memory model there are no bursts: every element counts its own bytes
   std::int64_t held_ = -1, first_ = 0, count_ = 0;
   Time there_ = 0;
 };
@@ -69,20 +70,22 @@ struct Banks {
   Time cycles;
 };
 
-// `array` out of banks: an element waits until its bank is free, and leaves when it has been read.
+// `array` out of banks: an element waits until its bank is free, and leaves when it has been read. The one read last is
+// still at the port.
 inline Task array_banked(Unit& u, In ref, LateOut val, std::span<const double> values, Banks banks) {
+  std::int64_t last = -1;
+  Time read = 0;  // when that one was
   for (;;) {
     POP(r, ref);
     const Token found = value_at(u, r, values);
     AWAIT_ROOM(val);
     val.wait_slot(u);
-    Time there = 0;
-    if (r.is_val()) {
+    if (r.is_val() && r.bits != last) {
       Time& free = banks.free[std::size_t(r.bits) % banks.free.size()];
       if (free > u.t) u.spend(free - u.t);
-      free = u.t + banks.cycles, there = free - 1 + val.latency();
+      free = u.t + banks.cycles, last = r.bits, read = free - 1 + val.latency();
     }
-    val.push(u, found, there);
+    val.push(u, found, r.is_val() ? read : 0);
     if (r.is_done()) co_return;
     u.end_turn();
   }
