@@ -52,13 +52,13 @@ struct Unit {
   Channel* on = nullptr;
   Request request;
   Time finish = 0;  // of the last request
-  std::priority_queue<Time, std::vector<Time>, std::greater<>> in_flight;  // finish of bursts, if their number is limited
-  bool loads = false;  // whoever waits for its tokens waits for off-chip memory
   std::uint32_t index = 0, rank = 0;  // place in the graph and along the flow
   std::coroutine_handle<> handle;
   std::vector<Channel*> ins, outs;  // connected ones
   Record record;
   std::string name, kind;
+  std::priority_queue<Time, std::vector<Time>, std::greater<>> in_flight;  // finish of bursts, if their number is limited
+  bool loads = false;  // whoever waits for its tokens waits for off-chip memory
 
   HWSIM_INLINE void end_turn() { ++t, ++turns; }
   void end_turn(Time cycles) { t += cycles, surplus += std::int64_t(cycles) - 1, ++turns; }
