@@ -110,5 +110,7 @@ def _conversion(step: Conversion, moved: list[Transfer], machine: Machine) -> St
     name = f"convert {step.tensor}"
     if not moved:
         return StepEstimate(name, 0.0, name)
-    cycles = sum(t.traffic.bytes for t in moved) / machine.bytes_per_cycle + machine.dram_latency_cycles
-    return StepEstimate(name, cycles, name)
+    cycles = sum(t.traffic.bytes for t in moved) / machine.streaming_bytes_per_cycle
+    limited = sum(t.traffic.bytes / machine.port_bytes_per_cycle(t.traffic.direction) for t in moved)
+    waits = machine.dram_latency_cycles + machine.dram_startup_cycles
+    return StepEstimate(name, max(cycles, limited) + waits, name)

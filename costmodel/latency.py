@@ -27,11 +27,12 @@ def region_latency(
 
     Products are formed, loaded for and spilled in one phase; drained, read back and stored in the next. Within a
     lane the phases follow each other; lanes that drain at different times fill each other's gaps in the memory.
+    Of row buffers only the misses of streams count, one per row; those of streams that meet in a channel do not.
     """
     compute, drain, unit = _chain(works)
     late = sum(t.burst_bytes * works[n].drained for n, t in _drain_transfers(nests, moved))
-    total, bandwidth, lanes = sum(t.burst_bytes for t in moved), machine.bytes_per_cycle, nests[0].lanes
-    compute += machine.dram_latency_cycles if total else 0
+    total, bandwidth, lanes = sum(t.burst_bytes for t in moved), machine.streaming_bytes_per_cycle, nests[0].lanes
+    compute += machine.dram_latency_cycles + machine.dram_startup_cycles if total else 0
     ports = [(_port_cycles(t, machine), t.port) for t in moved]
     back = sum(t.burst_bytes for t in moved if (t.traffic.purpose, t.traffic.direction) == ("spill", "read"))
     queued = drain + back / bandwidth * (1 - 1 / lanes)  # a lane's runs come back after those of the others
@@ -74,11 +75,19 @@ def _waiting(compute: float, moved: Sequence[Transfer], machine: Machine) -> flo
 
 
 def _port_cycles(transfer: Transfer, machine: Machine) -> float:
-    """Cycles that a memory port waits in the lane where it waits longest."""
+    """Cycles that a memory port waits in the lane where it waits longest: for its requests one after the other, and
+    no less than its bursts in flight and, for loads, the ports of its buffer allow."""
     if not transfer.requests:
         return 0.0
+    channels, direction = machine.dram_channels or 1, transfer.traffic.direction
     bursts = transfer.burst_bytes / transfer.requests / machine.dram_burst_bytes
-    each = math.ceil(bursts / (machine.dram_channels or 1)) * machine.dram_burst_bytes / machine.dram_bytes_per_cycle
-    if transfer.traffic.direction == "read":
+    rate = machine.dram_bytes_per_cycle * (machine.streaming_bytes_per_cycle / machine.bytes_per_cycle)
+    each = math.ceil(bursts / channels) * machine.dram_burst_bytes / rate
+    if direction == "read":
         each += machine.dram_latency_cycles
-    return float(transfer.turns.max(initial=0.0)) * (each + HANDSHAKE_CYCLES)
+    turns = float(transfer.turns.max(initial=0.0))
+    share = turns / max(turns, float(transfer.turns.sum()))  # of the bytes, that this lane moves
+    limits = [turns * (each + HANDSHAKE_CYCLES), share * transfer.burst_bytes / machine.port_bytes_per_cycle(direction)]
+    if transfer.traffic.purpose == "load":
+        limits.append(share * transfer.traffic.bytes / machine.buffer_fill_bytes_per_cycle)
+    return max(limits)

@@ -170,9 +170,12 @@ class _Tally:
     def _compute(self) -> None:
         full, statement = self.stream(self.depth), self.nest.statement
         tokens = float(full.sum())
+        conflicts = max(0.0, self.machine.bank_read_cycles / self.machine.buffer_banks - 1.0)  # if banks take turns
         for operand in self.nest.operands:
             if operand.stored:
-                self._unit("array", f"array {operand.access.tensor} {self.label}", full, tokens)
+                own = max((q for q, loop in enumerate(self.nest.loops, 1) if loop in operand.loops), default=0)
+                bank_waits = np.maximum(0.0, (1.0 + conflicts) * self.prefixes[own] - full)  # repeats are free
+                self._unit("array", f"array {operand.access.tensor} {self.label}", full + bank_waits, tokens)
         if statement.kind == "map":
             self._unit("map", f"{statement.function} {self.label}", full, tokens)
         elif len(self.nest.operands) > 1:
@@ -225,9 +228,12 @@ class _Tally:
 def _drains(reduction: Reduction, machine: Machine) -> tuple[Floats, Floats, Floats]:
     """Cycles per scope: to write runs; to drain, runs read back; to drain beyond what the FIFOs above take in."""
     entry = machine.value_bytes + reduction.shape.keys * machine.coordinate_bytes
-    moving = reduction.spilled * (entry / machine.bytes_per_cycle)
+    moving, back = (
+        reduction.spilled * (entry / min(machine.streaming_bytes_per_cycle, machine.port_bytes_per_cycle(direction)))
+        for direction in ("write", "read")
+    )
     latency = np.where(reduction.spilled > 0, float(machine.dram_latency_cycles), 0.0)
-    drain = reduction.scopes.entries * machine.drain_cycles_per_entry + moving + latency + 1.0
+    drain = reduction.scopes.entries * machine.drain_cycles_per_entry + back + latency + 1.0
     slack = np.inf if machine.fifo_depth is None else float(machine.fifo_depth * SLACK_CHANNELS)
     return moving, drain, np.maximum(0.0, drain - slack)
 

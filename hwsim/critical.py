@@ -72,18 +72,22 @@ class CriticalChain:
 
 
 def dram_busy_cycles(graph: Graph, profile: Profile) -> int:
-    """Cycles in which the off-chip memory moves bursts, averaged over its channels and rounded up; 0 without one."""
-    if graph.dram is None:
+    """Cycles in which the off-chip memory moves bursts and opens their rows, averaged over its channels and rounded
+    up; 0 without one."""
+    if (dram := graph.dram) is None:
         return 0
-    bursts = profile.burst_bytes // graph.dram.burst_bytes
-    return math.ceil(bursts * math.ceil(graph.dram.burst_bytes / graph.dram.bytes_per_cycle) / graph.dram.channels)
+    bursts = profile.burst_bytes // dram.burst_bytes
+    cycles = bursts * math.ceil(dram.burst_bytes / dram.bytes_per_cycle)
+    if dram.row_bytes is not None:
+        cycles += profile.row_misses * dram.row_miss_cycles + (bursts - profile.row_misses) * dram.row_hit_cycles
+    return math.ceil(cycles / dram.channels)
 
 
 def critical_chain(graph: Graph, profile: Profile) -> CriticalChain:
     """Bound, next bound and chain of waits of ``profile``, a run of ``graph``.
 
     The chain follows each context's longest wait: starved to the producer, blocked to the consumer, memory to the
-    off-chip memory (or to the tile_load in front, if that is starved most of the time itself). It ends at a context
+    off-chip memory (or to the load in front, if that is starved most of the time itself). It ends at a context
     that waits no longer than the bound does and is busy at least as long as its longest wait, or where nothing else is
     waited for. A profile counts waits per context, not per channel; so of several inputs the chain takes the one that
     was least full at its best, of several outputs the fullest, then the one whose consumer starved least. A tie goes to
@@ -155,9 +159,10 @@ class _Walk:
         return 0.0 if capacity is None or fill is None else fill / capacity
 
     def _starved_load(self, context: int, cycles: int) -> bool:
-        """Whether it is a tile_load that waits for its input through most of ``cycles``."""
-        unit = self.profile.contexts[context]
-        return unit.kind == "tile_load" and 2 * unit.starved > cycles
+        """Whether it loads from off-chip memory and waits for its input through most of ``cycles``."""
+        unit, params = self.profile.contexts[context], self.graph.contexts[context].params
+        loads = unit.kind == "tile_load" or (unit.kind in ("array", "scan") and "tensor" in params)
+        return loads and 2 * unit.starved > cycles
 
 
 def _longest_wait(unit: ContextProfile) -> tuple[str, int]:

@@ -6,7 +6,17 @@ from mapper.errors import GraphError, nearest
 from mapper.graph import CONTEXT_KINDS, Context
 
 PARAMETERS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
-    "scan": ((), ("lo", "hi", "phase", "step", "storage", "size", "word_bits", "n", "m")),
+    "scan": (
+        (),
+        (
+            "lo", "hi", "phase", "step", "storage", "size", "word_bits", "n", "m",
+            "tensor", "pos_address", "pos_bits", "crd_address", "crd_bits",
+        ),
+    ),
+    "array": (
+        (),
+        ("tensor", "address", "value_bits", "banks", "value_bytes", "bank_bytes_per_cycle"),
+    ),
     "intersect": ((), ("strategy",)),
     "alu": (("op",), ()),
     "map": (("op",), ("factor",)),
@@ -15,7 +25,7 @@ PARAMETERS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
         ("depth", "levels", "sizes"),
         ("drain_cycles_per_entry", "capacity_entries", "entry_value_bytes", "entry_metadata_bytes", "tensor", "op"),
     ),
-    "tile_load": (("tensor", "residency"), ("capacity_bytes",)),
+    "tile_load": (("tensor", "residency"), ("capacity_bytes", "fill_bytes_per_cycle")),
     "store": (
         (
             "tensor", "tile_levels", "kinds", "dims", "tiles", "tile_level_of",

@@ -62,8 +62,9 @@ class Profile:
 
     ``status`` is ``"done"``, ``"deadlock"`` or ``"limit:<which>"``; in the last two cases the figures are those at
     the end of what could be simulated. ``burst_bytes`` is what the memory moved in whole bursts, ``traffic`` the
-    bytes asked for. ``outputs`` maps store, crd_write and value_write contexts to (coordinates int64[levels, n],
-    values float64[n]) in stream order; ``sinks`` maps sink contexts to ((kind, value), time) per token.
+    bytes asked for; ``row_misses`` counts the bursts whose row was not open (0 without row buffers). ``outputs`` maps
+    store, crd_write and value_write contexts to (coordinates int64[levels, n], values float64[n]) in stream order;
+    ``sinks`` maps sink contexts to ((kind, value), time) per token.
     """
 
     status: str
@@ -79,6 +80,7 @@ class Profile:
     spilled_entries: int
     tile_hits: int
     tile_misses: int
+    row_misses: int = 0
     deadlock: Deadlock | None = None
     outputs: Mapping[str, tuple[NDArray[np.int64], NDArray[np.float64]]] = field(default_factory=dict, compare=False)
     sinks: Mapping[str, tuple[tuple[tuple[Any, ...], int], ...]] = field(default_factory=dict, compare=False)

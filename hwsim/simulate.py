@@ -12,7 +12,7 @@ import _hwsim_core as core
 import numpy as np
 
 from mapper.errors import GraphError
-from mapper.graph import CONTEXT_KINDS, UNCONNECTED, Context, Graph
+from mapper.graph import CONTEXT_KINDS, UNCONNECTED, Context, Dram, Graph
 
 from .deadlock import Blocked, Deadlock
 from .parameters import check_parameters
@@ -22,7 +22,7 @@ from .result import ChannelProfile, ContextProfile, Profile, TrafficRow
 _NO_LIMIT = 2**63 - 1
 
 
-SIMULATOR_VERSION = 2
+SIMULATOR_VERSION = 3
 """Raised whenever a profile may change; rows of a study carry it."""
 
 
@@ -49,13 +49,12 @@ def simulate(graph: Graph, limits: Limits = Limits(), *, shuffle_seed: int | Non
     for context in graph.contexts:
         check_parameters(context, len(graph.tensors))
     _check_wiring(graph)
-    dram = graph.dram
     try:
         raw = core.run(
             [(c.name, c.kind, c.inputs, c.outputs, _parameters(c), dict(c.arrays)) for c in graph.contexts],
             [(-1 if c.capacity is None else c.capacity, c.latency, c.response_latency) for c in graph.channels],
             len(graph.tensors),
-            (dram.channels, dram.bytes_per_cycle, dram.burst_bytes, dram.latency_cycles) if dram else None,
+            _dram_shape(graph.dram) if graph.dram else None,
             (
                 _or_no_limit(limits.max_cycles),
                 _or_no_limit(limits.max_tokens),
@@ -87,12 +86,8 @@ def _check_wiring(graph: Graph) -> None:
     for c in graph.channels:
         if (c.capacity is not None and c.capacity < 1) or c.latency < 1 or c.response_latency < 1:
             raise GraphError(f"channel {c.name!r}: capacity and latencies must be at least 1, got {c}.")
-    if dram := graph.dram:
-        for field, least in (("channels", 1), ("burst_bytes", 1), ("latency_cycles", 0)):
-            if getattr(dram, field) < least:
-                raise GraphError(f"memory: {field} must be at least {least}, got {dram}.")
-        if not dram.bytes_per_cycle > 0:
-            raise GraphError(f"memory: bytes_per_cycle must be above 0, got {dram}.")
+    if graph.dram:
+        _check_dram(graph.dram)
     ends: tuple[list[str | None], list[str | None]] = ([None] * len(graph.channels), [None] * len(graph.channels))
     for context in graph.contexts:
         kind_ports = CONTEXT_KINDS[context.kind]
@@ -122,6 +117,36 @@ def _check_wiring(graph: Graph) -> None:
         if None in users:
             dangling = graph.channels[users.index(None)].name
             raise GraphError(f"channel {dangling!r} must have one {missing}, got none.")
+
+
+def _check_dram(dram: Dram) -> None:
+    for field in ("channels", "burst_bytes", "interleave_bytes", "row_bytes", "outstanding"):
+        if (value := getattr(dram, field)) is not None and value < 1:
+            raise GraphError(f"memory: {field} must be at least 1, got {dram}.")
+    for field in ("latency_cycles", "startup_cycles", "row_hit_cycles", "row_miss_cycles"):
+        if getattr(dram, field) < 0:
+            raise GraphError(f"memory: {field} must be at least 0, got {dram}.")
+    if not dram.bytes_per_cycle > 0:
+        raise GraphError(f"memory: bytes_per_cycle must be above 0, got {dram}.")
+    for field in ("interleave_bytes", "row_bytes"):
+        if (value := getattr(dram, field)) is not None and value % dram.burst_bytes:
+            raise GraphError(f"memory: {field} must be a multiple of burst_bytes, got {dram}.")
+
+
+def _dram_shape(dram: Dram) -> tuple[int, float, int, int, int, int, int, int, int, int]:
+    """The record as the core takes it: 0 for no row buffer and no limit."""
+    return (
+        dram.channels,
+        dram.bytes_per_cycle,
+        dram.burst_bytes,
+        dram.latency_cycles,
+        dram.interleave_bytes or dram.burst_bytes,
+        dram.row_bytes or 0,
+        dram.startup_cycles,
+        dram.row_hit_cycles,
+        dram.row_miss_cycles,
+        dram.outstanding or 0,
+    )
 
 
 def _looked_up(context: Context, port: str) -> bool:
@@ -171,6 +196,7 @@ def _profile(graph: Graph, raw: Mapping[str, Any]) -> Profile:
         spilled_entries=spilled,
         tile_hits=hits,
         tile_misses=misses,
+        row_misses=raw["row_misses"],
         deadlock=_deadlock(graph, raw["waits"]) if raw["status"] == "deadlock" else None,
         outputs=outputs,
         sinks=sinks,

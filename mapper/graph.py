@@ -74,12 +74,24 @@ class Context:
 
 @dataclass(frozen=True, slots=True)
 class Dram:
-    """Off-chip memory: ``channels`` interleaved by burst, each moving ``bytes_per_cycle``."""
+    """Off-chip memory: ``channels``, each moving ``bytes_per_cycle``; ``docs/simulator.md`` gives its timing.
+
+    ``interleave_bytes``: bytes that follow one another in a channel before the next channel's turn (None: a burst).
+    ``startup_cycles``: from the start of a run until a channel takes its first burst. ``row_bytes``: of a channel's row
+    buffer (None: none modelled), with the cycles that a burst takes beyond its transfer if its row is open
+    (``row_hit_cycles``) and if it is not. ``outstanding``: bursts in flight per context (None: any number).
+    """
 
     channels: int
     bytes_per_cycle: float
     burst_bytes: int
     latency_cycles: int
+    interleave_bytes: int | None = None
+    startup_cycles: int = 0
+    row_bytes: int | None = None
+    row_hit_cycles: int = 0
+    row_miss_cycles: int = 0
+    outstanding: int | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)

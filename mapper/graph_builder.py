@@ -98,5 +98,14 @@ def dram_of(machine: Machine) -> Dram | None:
     if machine.dram_channels is None:
         return None
     return Dram(
-        machine.dram_channels, machine.dram_bytes_per_cycle, machine.dram_burst_bytes, machine.dram_latency_cycles
+        channels=machine.dram_channels,
+        bytes_per_cycle=machine.dram_bytes_per_cycle,
+        burst_bytes=machine.dram_burst_bytes,
+        latency_cycles=machine.dram_latency_cycles,
+        interleave_bytes=machine.dram_interleave_bytes,
+        startup_cycles=machine.dram_startup_cycles,
+        row_bytes=machine.dram_row_bytes,
+        row_hit_cycles=machine.dram_row_hit_cycles,
+        row_miss_cycles=machine.dram_row_miss_cycles,
+        outstanding=machine.dram_outstanding,
     )

@@ -24,6 +24,8 @@ PORTED = {"scan", "repeat", "intersect", "union", "array", "alu", "map", "reduce
 def violations(workload: Workload, mapping: Mapping, machine: Machine) -> tuple[Violation, ...]:
     """Rules broken by ``mapping``, cheapest first; an empty tuple means that it can be lowered and run."""
     workload = workload.variant(mapping.variant)
+    if unfit := memory_violations(machine):
+        return unfit
     program = workload.program
     if (len(mapping.cuts), len(mapping.loops)) != (len(program.edges), len(program.statements)):
         got, want = (
@@ -44,6 +46,17 @@ def violations(workload: Workload, mapping: Mapping, machine: Machine) -> tuple[
     regions = schedule(program, mapping).regions
     held = [v for region in regions for v in held_back(workload, mapping, machine, region)]
     return tuple(held) or unit_violations(workload, mapping, machine, regions)
+
+
+def memory_violations(machine: Machine) -> tuple[Violation, ...]:
+    """Sizes of the off-chip memory that do not hold whole bursts; two knobs may meet that do not fit each other."""
+    burst, found = machine.dram_burst_bytes, []
+    for field in ("dram_interleave_bytes", "dram_row_bytes"):
+        size = getattr(machine, field)
+        if size is not None and size % burst:
+            limit = f"a multiple of dram_burst_bytes, {burst}"
+            found.append(Violation("memory", f"{field} {size}", limit, machine.name))
+    return tuple(found)
 
 
 def unit_violations(

@@ -7,6 +7,7 @@ no code looks at its name.
 from __future__ import annotations
 
 import dataclasses
+import math
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,14 +25,31 @@ SOURCE_GROUPS: dict[str, tuple[str, ...]] = {
     "buffers": ("prefetch_tiles", "buffer_bytes", "accumulator_bytes"),
     "drain": ("drain_cycles_per_entry",),
     "widths": ("value_bytes", "coordinate_bytes", "pointer_bytes", "descriptor_bytes"),
+    "buffer_ports": ("buffer_banks", "buffer_bytes_per_cycle"),
     "dram": ("dram_channels", "dram_bytes_per_cycle", "dram_burst_bytes", "dram_latency_cycles"),
+    "dram_control": (
+        "dram_interleave_bytes", "dram_startup_cycles", "dram_row_bytes", "dram_row_hit_cycles", "dram_row_miss_cycles",
+        "dram_outstanding",
+    ),
     "units": ("units",),
-}
+}  # fmt: skip
 """Fields of a machine that share one entry in the ``sources`` of a preset; figures of energy have one each, and
 ``area`` says what is known of the silicon."""
 
-REAL_FIELDS = ("clock_ghz", "dram_bytes_per_cycle")
+REAL_FIELDS = ("clock_ghz", "buffer_bytes_per_cycle", "dram_bytes_per_cycle")
 """Numeric fields that need not be integers."""
+
+OPTIONAL_FIELDS = (
+    "fifo_depth", "buffer_bytes", "buffer_bytes_per_cycle", "accumulator_bytes", "dram_channels",
+    "dram_interleave_bytes", "dram_row_bytes", "dram_outstanding",
+)  # fmt: skip
+"""Numeric fields that may be None."""
+
+ZERO_FIELDS = (
+    "descriptor_bytes", "drain_cycles_per_entry", "dram_latency_cycles", "dram_startup_cycles", "dram_row_hit_cycles",
+    "dram_row_miss_cycles",
+)  # fmt: skip
+"""Numeric fields that may be 0."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +66,12 @@ class Energy:
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """A dataflow accelerator. ``None`` means unbounded (FIFO depth, buffers) or absent (DRAM: no memory time)."""
+    """A dataflow accelerator. ``None`` means unbounded (FIFO depth, buffers, their ports, requests in flight), absent
+    (DRAM: no memory time; row buffers: all bursts alike) or, for the interleave, one burst.
+
+    A buffer has ``buffer_banks`` that each move ``buffer_bytes_per_cycle``: it takes a tile in at the rate of all of
+    them, and gives a value out of the one bank that holds it. Fields of the DRAM are those of ``mapper.graph.Dram``.
+    """
 
     name: str
     clock_ghz: float
@@ -57,6 +80,8 @@ class Machine:
     response_latency_cycles: int
     prefetch_tiles: int
     buffer_bytes: int | None
+    buffer_banks: int
+    buffer_bytes_per_cycle: float | None
     accumulator_bytes: int | None
     drain_cycles_per_entry: int
     value_bytes: int
@@ -67,6 +92,12 @@ class Machine:
     dram_bytes_per_cycle: float
     dram_burst_bytes: int
     dram_latency_cycles: int
+    dram_interleave_bytes: int | None
+    dram_startup_cycles: int
+    dram_row_bytes: int | None
+    dram_row_hit_cycles: int
+    dram_row_miss_cycles: int
+    dram_outstanding: int | None
     units: dict[str, int] | None
     energy: Energy
 
@@ -79,6 +110,36 @@ class Machine:
     def bytes_per_cycle(self) -> float:
         """Peak DRAM bandwidth; infinite without DRAM."""
         return float("inf") if self.dram_channels is None else self.dram_channels * self.dram_bytes_per_cycle
+
+    @property
+    def streaming_bytes_per_cycle(self) -> float:
+        """DRAM bandwidth of a long stream: one burst in every row opens it, the others find it open. The peak without
+        row buffers."""
+        if self.dram_row_bytes is None:
+            return self.bytes_per_cycle
+        misses = self.dram_burst_bytes / self.dram_row_bytes
+        row = misses * self.dram_row_miss_cycles + (1 - misses) * self.dram_row_hit_cycles
+        return self.bytes_per_cycle / (1 + row * self.dram_bytes_per_cycle / self.dram_burst_bytes)
+
+    def port_bytes_per_cycle(self, direction: str) -> float:
+        """The most that one unit can ``"read"`` or ``"write"`` with its bursts in flight; infinite without a limit."""
+        if self.dram_outstanding is None or self.dram_channels is None:
+            return float("inf")
+        burst = math.ceil(self.dram_burst_bytes / self.dram_bytes_per_cycle)
+        in_flight = burst + (self.dram_latency_cycles if direction == "read" else 0)
+        return self.dram_outstanding * self.dram_burst_bytes / in_flight
+
+    @property
+    def buffer_fill_bytes_per_cycle(self) -> float:
+        """At what rate a buffer takes a tile in; infinite without a limit."""
+        rate = self.buffer_bytes_per_cycle
+        return float("inf") if rate is None else self.buffer_banks * rate
+
+    @property
+    def bank_read_cycles(self) -> int:
+        """Cycles for which a bank gives out one value."""
+        rate = self.buffer_bytes_per_cycle
+        return 1 if rate is None else math.ceil(self.value_bytes / rate)
 
     def with_fields(self, **changes: Any) -> Machine:
         """A copy with other numeric fields; unknown names and non-numeric values raise InputError."""
@@ -121,11 +182,10 @@ def _preset(name: str) -> dict[str, Any]:
 def _check_field(name: str, value: Any) -> None:
     if name not in numeric_fields():
         raise InputError(f"unknown machine field {name!r}.{nearest(name, numeric_fields())}")
-    optional = name in ("fifo_depth", "buffer_bytes", "accumulator_bytes", "dram_channels")
-    if value is None and optional:
+    if value is None and name in OPTIONAL_FIELDS:
         return
     real = name in REAL_FIELDS
     if isinstance(value, bool) or not isinstance(value, int | float if real else int):
         raise InputError(f"machine field {name!r} must be {'a number' if real else 'an integer'}, got {value!r}")
-    if value < (0 if name in ("descriptor_bytes", "drain_cycles_per_entry", "dram_latency_cycles") else 1e-9):
+    if value < (0 if name in ZERO_FIELDS else 1e-9):
         raise InputError(f"machine field {name!r} must be positive, got {value!r}")

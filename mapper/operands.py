@@ -75,7 +75,12 @@ class StoredOperand:
         if self._storage is not None:
             values = self._storage.values
             arrays = {"values": np.ones_like(values) if self.pattern else values}
-        return build.add("array", f"array {self.name}", [self.ref], 1, {}, arrays)[0]
+        machine, params = self._machine, dict[str, Any]()
+        if (rate := machine.buffer_bytes_per_cycle) is not None:
+            params = {
+                "banks": machine.buffer_banks, "bank_bytes_per_cycle": rate, "value_bytes": machine.value_bytes,
+            }  # fmt: skip
+        return build.add("array", f"array {self.name}", [self.ref], 1, params, arrays)[0]
 
     def _load(self, build: GraphBuilder) -> None:
         if self._machine.dram_channels is None:
@@ -92,6 +97,8 @@ class StoredOperand:
             "residency": self._residency,
             "capacity_bytes": self._machine.buffer_bytes or 0,
         }
+        if self._machine.buffer_bytes_per_cycle is not None:
+            params["fill_bytes_per_cycle"] = self._machine.buffer_fill_bytes_per_cycle
         (self.ref,) = build.add("tile_load", f"load {self.name}", [self.ref], 1, params, arrays)
 
 

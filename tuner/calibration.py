@@ -14,7 +14,7 @@ from typing import Any
 
 from hwsim import Limits
 from mapper.errors import IllegalMapping, InputError
-from mapper.legality import violations
+from mapper.legality import memory_violations, violations
 from mapper.machine import REAL_FIELDS, Machine
 from tuner.evaluate import StorageCache, evaluate
 from tuner.measurement import Measurement
@@ -163,6 +163,9 @@ class _Search:
 
     def _run(self, m: Measurement, candidate: Machine) -> int | None:
         machine = candidate.with_fields(**dict(m.mapping.machine))
+        if broken := memory_violations(machine):
+            self.failure = str(broken[0])
+            return None
         result = evaluate(m.workload, m.mapping, machine, self.limits, self.cache)
         if result.failure is None:
             return max(1, result.latency_cycles)

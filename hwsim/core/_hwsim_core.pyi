@@ -9,7 +9,7 @@ def run(
     contexts: Sequence[tuple[str, str, Sequence[int], Sequence[int], dict[str, Any], dict[str, Any]]],
     channels: Sequence[tuple[int, int, int]],
     tensors: int,
-    dram: tuple[int, float, int, int] | None,
+    dram: tuple[int, float, int, int, int, int, int, int, int, int] | None,
     limits: tuple[int, int, int, float],
     shuffle_seed: int | None,
 ) -> dict[str, Any]: ...

@@ -65,7 +65,7 @@ nb::dict result(Engine& engine, const std::string& status) {
   const Time elapsed = engine.elapsed();
   for (auto& unit : engine.units) {
     Time starved = unit->starved, memory = unit->memory, blocked = 0;
-    for (const Channel* in : unit->ins) (in->producer->kind == "tile_load" ? memory : starved) += in->waited;
+    for (const Channel* in : unit->ins) (in->producer->loads ? memory : starved) += in->waited;
     for (const Channel* out : unit->outs) blocked += out->blocked;
     Record& r = unit->record;
     if (unit->kind == "intersect" || unit->kind == "union") r.comparisons = std::int64_t(unit->busy());
@@ -75,14 +75,15 @@ nb::dict result(Engine& engine, const std::string& status) {
       outputs[unit->name.c_str()] = recorded(unit->record, unit->kind);
   }
   for (auto& channel : engine.channels)
-    channels.append(nb::make_tuple(channel->tail, std::min(channel->fill, channel->capacity)));
+    channels.append(nb::make_tuple(channel->tail, channel->most_held()));
   for (const Traffic& t : engine.traffic)
     traffic.append(nb::make_tuple(t.read.values_bytes, t.read.metadata_bytes, t.read.requests, t.write.values_bytes,
                                   t.write.metadata_bytes, t.write.requests));
   nb::dict all;
   all["status"] = status, all["cycles"] = elapsed, all["tokens"] = engine.tokens();
   all["units"] = units, all["channels"] = channels, all["traffic"] = traffic;
-  all["burst_bytes"] = engine.dram.bytes_moved(), all["outputs"] = outputs;
+  all["burst_bytes"] = engine.dram.bytes_moved(), all["row_misses"] = engine.dram.row_misses();
+  all["outputs"] = outputs;
   all["waits"] = status == "deadlock" ? waits(engine) : nb::list();
   return all;
 }
@@ -91,14 +92,16 @@ nb::dict result(Engine& engine, const std::string& status) {
 using ContextSpec =
     std::tuple<std::string, std::string, std::vector<std::int64_t>, std::vector<std::int64_t>, nb::dict, nb::dict>;
 using ChannelSpec = std::tuple<std::int64_t, Time, Time>;  // capacity (-1: unbounded), latency, response latency
-using DramSpec = std::tuple<int, double, std::int64_t, Time>;
+// In the order of DramShape: channels, bytes per cycle, burst, latency, interleave, row, start-up, hit, miss, in flight.
+using DramSpec = std::tuple<std::int64_t, double, std::int64_t, Time, std::int64_t, std::int64_t, Time, Time, Time,
+                            std::int64_t>;
 
 nb::dict run(const std::vector<ContextSpec>& contexts, const std::vector<ChannelSpec>& channels, std::size_t tensors,
              const std::optional<DramSpec>& dram,
              const std::tuple<std::uint64_t, std::uint64_t, std::uint64_t, double>& limits,
              std::optional<std::uint64_t> shuffle_seed) {
   Engine engine(contexts.size(), channels.size(), tensors,
-                dram ? std::apply([](auto... field) { return Dram(field...); }, *dram) : Dram());
+                Dram(dram ? std::apply([](auto... field) { return DramShape{field...}; }, *dram) : DramShape{}));
   for (std::size_t i = 0; i < channels.size(); ++i) {
     const auto [capacity, latency, response] = channels[i];
     engine.channels[i]->open(capacity < 0 ? Channel::unbounded : std::uint64_t(capacity), latency, response,

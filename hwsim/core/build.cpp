@@ -4,6 +4,7 @@
 #include "contexts/accumulate.hpp"
 #include "contexts/block.hpp"
 #include "contexts/compute.hpp"
+#include "contexts/direct.hpp"
 #include "contexts/filter.hpp"
 #include "contexts/join.hpp"
 #include "contexts/lanes.hpp"
@@ -22,7 +23,7 @@ namespace {
 constexpr const char* ordinal[] = {"crd_1", "crd_2", "crd_3", "crd_4", "crd_5", "crd_6", "crd_7", "crd_8"};
 
 Task scan_task(const Builder& b) {
-  if (b.has("storage")) return scan_stored(b);
+  if (b.has("storage") || b.has("tensor")) return scan_stored(b);
   Level level;
   level.compressed = b.spec.arrays.contains("crd");
   if (level.compressed) level.crd = b.values<std::int64_t>("crd");
@@ -111,7 +112,8 @@ Task tile_load_task(const Builder& b) {
                 .address = b.values<std::int64_t>("address"),
                 .account = b.account("tensor"),
                 .keeps = b.choice<int>("residency", {"none", "lru"}) == 1,
-                .capacity_bytes = b.param<std::int64_t>("capacity_bytes", 0)};
+                .capacity_bytes = b.param<std::int64_t>("capacity_bytes", 0),
+                .fill_bytes_per_cycle = b.param("fill_bytes_per_cycle", 0.0)};
   if (plan.value_bytes.size() != plan.address.size() || plan.metadata_bytes.size() != plan.address.size())
     b.u.fail("arrays 'value_bytes', 'metadata_bytes' and 'address' must have one entry per tile each.");
   return tile_load(b.u, b.in(0), b.out(0), plan);
@@ -161,7 +163,7 @@ const Maker built_in[] = {
     {"intersect", [](const Builder& b) { return join<2>(b, true); }},
     {"union", [](const Builder& b) { return join<2>(b, false); }},
     {"drop_empty", [](const Builder& b) { return drop_empty(b.u, b.in(0), b.in(1), b.out(0), b.out(1)); }},
-    {"array", [](const Builder& b) { return array(b.u, b.in(0), b.out(0), b.values<double>("values")); }},
+    {"array", array_task},
     {"alu",
      [](const Builder& b) {
        return alu(b.u, b.in(0), b.in(1), b.out(0),

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <limits>
 #include <new>
+#include <vector>
 
 #include "token.hpp"
 
@@ -36,7 +37,7 @@ struct Channel {
   // The largest number of slots in use at once, in simulated time (bounded channels). It is above f once the slot of
   // some token n - f is released after token n is pushed; whichever of the two moves the host makes later, checks.
   // Once `fill` is f, all pairs further apart are known to be no violation, so one number is state enough.
-  // `no_fill`: not counted, or as full as can be.
+  // `no_fill`: not counted here, or as full as can be.
   std::uint64_t fill = 0;
   bool starving = false;   // consumer suspended: no token
   bool stuffed = false;    // producer suspended: no room
@@ -46,6 +47,11 @@ struct Channel {
   Unit* producer = nullptr;
   Unit* consumer = nullptr;
   std::uint64_t* host_bytes = nullptr;
+  // Where tokens may be available later than `latency` says, availability does not tell when they were pushed: their
+  // times are kept, as the slots are, and every slot is looked at once its release and all later pushes are known.
+  bool late = false;
+  std::vector<Time> push_times{};
+  std::uint64_t late_fill = 0;
 
   Channel() = default;
   Channel(const Channel&) = delete;
@@ -100,6 +106,21 @@ struct Channel {
     ++tail;
   }
 
+  // For producers that delay tokens: before any push, and before each at clock `t`, which has a slot.
+  void keep_push_times() { late = capacity != unbounded, fill = no_fill; }
+  void note_push(Time t) {
+    if (!late) return;
+    if (tail > mask) count_fill(tail - mask - 1);
+    push_times.resize(mask + 1);
+    push_times[tail & mask] = t;
+  }
+  // The largest number of slots in use at once, once the run is over.
+  std::uint64_t most_held() {
+    if (!late) return std::min(fill, capacity);
+    for (std::uint64_t n = tail > mask ? tail - mask - 1 : 0; n < head; ++n) count_fill(n);
+    return late_fill;
+  }
+
   enum class Room { now, after_yield, none };
 
   // Called when tail == limit. `after_yield`: there is room, but enough tokens wait on the host already for the
@@ -115,6 +136,10 @@ struct Channel {
 
  private:
   Time pushed(std::uint64_t n) const { return (slots[n & mask].meta >> 2) - latency; }
+  void count_fill(std::uint64_t n) {  // slots n .. n + late_fill are in use at once if the last is before n's release
+    while (late_fill < capacity && n + late_fill < tail && slots[n & mask].meta > push_times[(n + late_fill) & mask])
+      ++late_fill;
+  }
   void fill_one_more() { fill = fill + 1 < capacity ? fill + 1 : no_fill; }
 
   // A bounded ring grows without wrapping until it holds `capacity` slots, because every release time of the last

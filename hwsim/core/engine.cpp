@@ -133,15 +133,43 @@ void Engine::wake_neighbours(Unit& unit) {
 // it pushes is available at T + L or later and the slot it frees at T + R or later, with L, R >= 1; by induction
 // every context woken through it has a clock beyond T when it issues its own request. So requests are served in one
 // global order of (time, place) that depends on the graph alone, not on the order in which contexts were run.
+// Where bursts in flight are limited, a request is served in parts: what remains of it is pending at the time at which
+// the context's next burst may go, which is later than T, and the context goes on only when nothing remains, at the
+// time of the last part. So the order is one of bursts instead of requests, and the argument the same.
+// Whatever else decides a finish time (channels, their open rows) changes only when a request is served.
 bool Engine::serve_memory() {
   const auto first = std::min_element(pending_.begin(), pending_.end(), [](const Unit* a, const Unit* b) {
-    return std::pair(a->t, a->index) < std::pair(b->t, b->index);
+    return std::pair(a->request.at, a->index) < std::pair(b->request.at, b->index);
   });
   if (first == pending_.end()) return false;
   Unit& unit = **first;
+  if (!send(unit)) return true;
   pending_.erase(first);
-  unit.finish = dram.serve(unit.t, unit.request.address, unit.request.bytes, unit.request.write);
   make_ready(unit, now);
+  return true;
+}
+
+// Serves the request of `unit`, or as many of its bursts as may go at `request.at`. False if some remain: `request` is
+// then those, at the time when a burst in flight ends.
+bool Engine::send(Unit& unit) {
+  Request& request = unit.request;
+  if (!dram.outstanding()) {
+    unit.finish = dram.serve(request);
+    return true;
+  }
+  while (request.bytes) {
+    if (unit.in_flight.size() == dram.outstanding()) {
+      if (unit.in_flight.top() > request.at) {
+        request.at = unit.in_flight.top();
+        return false;
+      }
+      unit.in_flight.pop();
+    }
+    const Time there = dram.serve(dram.take_burst(request));
+    unit.in_flight.push(there);
+    unit.finish = std::max(unit.finish, there);
+  }
+  unit.reach(request.at);
   return true;
 }
 

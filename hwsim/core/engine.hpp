@@ -7,6 +7,7 @@
 #include <initializer_list>
 #include <memory>
 #include <optional>
+#include <queue>
 #include <random>
 #include <stdexcept>
 #include <utility>
@@ -40,11 +41,6 @@ struct Record {
   }
 };
 
-struct Request {
-  std::int64_t address = 0, bytes = 0;
-  bool write = false;
-};
-
 // One context: its clock `t`, which its coroutine alone moves, and what it waits for.
 struct Unit {
   Time t = 0;
@@ -61,6 +57,8 @@ struct Unit {
   std::vector<Channel*> ins, outs;  // connected ones
   Record record;
   std::string name, kind;
+  std::priority_queue<Time, std::vector<Time>, std::greater<>> in_flight;  // finish of bursts, if their number is limited
+  bool loads = false;  // whoever waits for its tokens waits for off-chip memory
 
   HWSIM_INLINE void end_turn() { ++t, ++turns; }
   void end_turn(Time cycles) { t += cycles, surplus += std::int64_t(cycles) - 1, ++turns; }
@@ -105,9 +103,10 @@ struct Unit {
     return {*this, Wait::token, in};
   }
   SuspendForRoom room(Channel* out) { return {*this, out}; }
-  // A request issued at `t`; the result is its finish time. Does not move the clock.
-  SuspendForMemory access(std::int64_t address, std::int64_t bytes, bool write) {
-    request = {address, bytes, write};
+  // A request issued at `t`; the result is its finish time. Moves the clock only where the number of bursts in flight
+  // is limited: to the time at which the last one could be issued.
+  SuspendForMemory access(const Traffic* tensor, std::int64_t address, std::int64_t bytes, bool write) {
+    request = {tensor, address, bytes, write, t}, finish = t;
     return {*this};
   }
 
@@ -137,8 +136,27 @@ struct In {
 struct Out {
   Channel* channel = nullptr;
   HWSIM_INLINE bool full() const { return channel && channel->tail == channel->limit; }
-  HWSIM_INLINE void push(Unit& u, Token x, Time available = 0) const {
-    if (channel) channel->push(u.t, x, available);
+  HWSIM_INLINE void push(Unit& u, Token x) const {
+    if (channel) channel->push(u.t, x);
+  }
+};
+
+// An output that may make tokens available later than the latency of its channel says.
+struct LateOut {
+  LateOut(Out out) : channel(out.channel) {
+    if (channel) channel->keep_push_times();
+  }
+  Channel* channel;
+  bool full() const { return Out{channel}.full(); }
+  Time latency() const { return channel ? channel->latency : 0; }
+  void wait_slot(Unit& u) const {
+    if (channel) channel->wait_slot(u.t);
+  }
+  void push(Unit& u, Token x, Time available = 0) const {
+    if (!channel) return;
+    channel->wait_slot(u.t);
+    channel->note_push(u.t);
+    channel->push(u.t, x, available);
   }
 };
 
@@ -197,6 +215,7 @@ class Engine {
   Unit* next_ready();
   Unit* first_in_sweep();
   bool serve_memory();
+  bool send(Unit& unit);
   void wake_neighbours(Unit& unit);
   const char* exceeded(const Limits& limits) const;
 

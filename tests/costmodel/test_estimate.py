@@ -65,6 +65,25 @@ def test_equal_calls_give_equal_estimates_whatever_was_counted_before() -> None:
     assert [estimate(workload, m, RDA, statistics=Statistics()) for m in mappings] == first
 
 
+@pytest.mark.parametrize(
+    ("changes", "more"),
+    [
+        ({"dram_startup_cycles": 5000}, (4500, 5500)),  # once, for the one region
+        # About 680 bursts of B's tiles, each a round trip of 8 + 100 cycles for itself.
+        ({"dram_outstanding": 1}, (45_000, 65_000)),
+        ({"dram_row_bytes": 64, "dram_row_miss_cycles": 400}, (8_000, 60_000)),
+        ({"buffer_bytes_per_cycle": 0.25}, (120_000, 160_000)),
+    ],
+)
+def test_fields_of_memory_and_buffers_count(changes: dict[str, int | float], more: tuple[int, int]) -> None:
+    workload, mapping = product(i=16, k=16, j=16)
+    at_ease, held_up = (
+        estimate(workload, mapping, machine, statistics=Statistics()).latency_cycles
+        for machine in (RDA, RDA.with_fields(**changes))
+    )
+    assert more[0] <= held_up - at_ease <= more[1]
+
+
 def test_energy_is_actions_times_the_table() -> None:
     workload, mapping = product(i=16, k=16, j=16)
     free = dict.fromkeys(plain(RDA.energy), 0.0)

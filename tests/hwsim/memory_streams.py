@@ -27,6 +27,7 @@ class Reader:
     addresses: Sequence[int]
     sizes: Sequence[int]
     prefetch: int | None = None
+    fill_bytes_per_cycle: float | None = None
 
 
 @dataclass(frozen=True)
@@ -57,14 +58,35 @@ def read(dram: Dram, *readers: Reader) -> Reading:
         }
         contexts += [
             Context(f"source {n}", "source", (), (refs,), {"tokens": tokens}),
-            Context(f"load {n}", "tile_load", (refs,), (loaded,), {"tensor": n, "residency": "none"}, arrays),
+            Context(f"load {n}", "tile_load", (refs,), (loaded,), _load_parameters(n, reader), arrays),
             Context(f"sink {n}", "sink", (loaded,)),
         ]
-    graph = Graph(tuple(contexts), tuple(channels), tuple(f"T{n}" for n in range(len(readers))), dram)
+    return _run(Graph(tuple(contexts), tuple(channels), tuple(f"T{n}" for n in range(len(readers))), dram))
+
+
+def read_elements(dram: Dram | None, refs: Sequence[int], params: dict[str, Any]) -> Reading:
+    """source -> array -> sink: the elements ``refs``, ``params`` being those of the array; tensor 0 is T0."""
+    tokens: list[tuple[Any, ...]] = [*(("val", int(ref)) for ref in refs), ("done",)]
+    values = {"values": np.zeros(max(refs, default=0) + 1)}
+    contexts = (
+        Context("source 0", "source", (), (0,), {"tokens": tokens}),
+        Context("array", "array", (0,), (1,), params, values),
+        Context("sink 0", "sink", (1,)),
+    )
+    return _run(Graph(contexts, (Channel("refs", None), Channel("values", None)), ("T0",), dram))
+
+
+def _load_parameters(n: int, reader: Reader) -> dict[str, Any]:
+    params: dict[str, Any] = {"tensor": n, "residency": "none"}
+    rate = reader.fill_bytes_per_cycle
+    return params if rate is None else params | {"fill_bytes_per_cycle": rate}
+
+
+def _run(graph: Graph) -> Reading:
     profile = simulate(graph)
     assert profile.status == "done"
     assert simulate(graph, shuffle_seed=1).to_json() == profile.to_json()
-    times = (np.array([at for _, at in profile.sinks[f"sink {n}"][:-1]]) for n in range(len(readers)))
+    times = (np.array([at for _, at in profile.sinks[f"sink {n}"][:-1]]) for n in range(len(profile.sinks)))
     return Reading(profile, tuple(times))
 
 
@@ -86,6 +108,24 @@ def bursts_touched(dram: Dram, reader: Reader) -> np.ndarray:
         for burst in range(a // dram.burst_bytes, (a + size - 1) // dram.burst_bytes + 1):
             touched[burst % dram.channels] += 1
     return touched
+
+
+def outstanding_bandwidth(dram: Dram) -> float:
+    """Bytes per cycle of one stream of tiles with N bursts in flight: min(bandwidth, N * b / (s + L))."""
+    assert dram.outstanding is not None
+    return min(bandwidth(dram), dram.outstanding * dram.burst_bytes / (cycles_per_burst(dram) + dram.latency_cycles))
+
+
+def row_bandwidth(dram: Dram, hits: float) -> float:
+    """C * b / (s + hits * h + (1 - hits) * m): a burst takes h cycles more in an open row and m in another."""
+    row = hits * dram.row_hit_cycles + (1 - hits) * dram.row_miss_cycles
+    return dram.channels * dram.burst_bytes / (cycles_per_burst(dram) + row)
+
+
+def bank_cycles(refs: Sequence[int], banks: int, cycles: int) -> int:
+    """At least so long takes reading elements out of banks that give one per ``cycles``: as long as the bank with most
+    of them, and one cycle for each."""
+    return max(len(refs), int(np.bincount(np.array(refs) % banks).max()) * cycles)
 
 
 def streaming_cycles(dram: Dram, total_bytes: int) -> float:

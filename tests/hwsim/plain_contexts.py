@@ -32,7 +32,7 @@ def sink(u: Unit) -> Body:
         u.seen.append((token, u.t))
 
 
-def _closing(u: Unit, ref: Fifo | None) -> Body:
+def closing_stop(u: Unit, ref: Fifo | None) -> Body:
     """The Stop that ends a fiber: it takes a Stop of the references along."""
     following = yield from u.peek(ref)
     if not is_stop(following):
@@ -59,7 +59,7 @@ def scan(u: Unit) -> Body:
                     yield from u.push(u.outs[0], val_token(c))
                     yield from u.push(u.outs[1], val_token(p))
                     u.cost()
-        closing = stop_token(ref[1] + 1) if is_stop(ref) else (yield from _closing(u, u.ins[0]))
+        closing = stop_token(ref[1] + 1) if is_stop(ref) else (yield from closing_stop(u, u.ins[0]))
         yield from u.push_all(u.outs, closing)
         u.cost()
 
@@ -105,7 +105,7 @@ def stream_scan(u: Unit) -> Body:
         if ref == DONE:
             yield from u.push_all(u.outs, DONE)
             return
-        closing = stop_token(ref[1] + 1) if is_stop(ref) else (yield from _closing(u, ref_in))
+        closing = stop_token(ref[1] + 1) if is_stop(ref) else (yield from closing_stop(u, ref_in))
         yield from u.push_all(u.outs, closing)
         u.cost()
 
@@ -130,12 +130,12 @@ def number_fibers(u: Unit) -> Body:
 
 
 def array(u: Unit) -> Body:
-    values = u.arrays["values"]
+    return one_to_one(u, lambda ref: value_of(u, ref))
 
-    def read(token: Token) -> Token:
-        return val_token(values[token[1]]) if is_val(token) else val_token(0.0) if token == EMPTY else token
 
-    return one_to_one(u, read)
+def value_of(u: Unit, ref: Token) -> Token:
+    """What an array has at a reference."""
+    return val_token(u.arrays["values"][ref[1]]) if is_val(ref) else val_token(0.0) if ref == EMPTY else ref
 
 
 def repeat(u: Unit) -> Body:
@@ -150,7 +150,7 @@ def repeat(u: Unit) -> Body:
             return
         else:
             yield from u.pop(ref_in)
-            closing = stop_token(ref[1] + 1) if is_stop(ref) else (yield from _closing(u, ref_in))
+            closing = stop_token(ref[1] + 1) if is_stop(ref) else (yield from closing_stop(u, ref_in))
             assert signal == closing
             yield from u.push(u.outs[0], closing)
         u.cost()

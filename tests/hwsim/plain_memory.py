@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
-
 from typing import Any
 
-from plain_unit import DONE, Body, Fifo, Unit, is_stop, is_val, stop_token, val_token
+from plain_contexts import array as array_free
+from plain_contexts import closing_stop, value_of
+from plain_contexts import scan as scan_free
+from plain_unit import DONE, EMPTY, Body, Fifo, Unit, is_stop, is_val, stop_token, val_token
 
 
 def _close_fibers(u: Unit, keys: list[tuple[int, Fifo | None]], depth: int, level: int) -> Body:
@@ -99,6 +101,7 @@ def _drain(u: Unit, entries: list[tuple[tuple[int, ...], float]], level: int, pe
 def tile_load(u: Unit) -> Body:
     p, sizes = u.params, u.arrays
     kept: dict[int, int] = {}  # tile to bytes, least recently used first
+    rate, filled = p.get("fill_bytes_per_cycle", math.inf), 0
     while True:
         ref = yield from u.pop(u.ins[0])
         available = 0
@@ -115,10 +118,96 @@ def tile_load(u: Unit) -> Body:
                 u.counts["hits" if hit else "misses"] += 1
                 if not hit:
                     u.host.account(p["tensor"], "read", values, metadata)
+                    begin = max(filled, u.t)
                     available = yield from u.memory(sizes["address"][tile], values + metadata, False)
+                    available = filled = max(available, begin + math.ceil((values + metadata) / rate))
         yield from u.push(u.outs[0], ref, available)
         if ref == DONE:
             return
+        u.cost()
+
+
+class _Window:
+    """An array in off-chip memory, of which the burst last touched is kept."""
+
+    def __init__(self, u: Unit, address: str, bits: str, metadata: bool) -> None:
+        self.u, self.metadata = u, metadata
+        self.start, self.bits = u.params.get(address, 0) * 8, u.params[bits]
+        self.burst = u.host.dram.burst_bytes if u.host.dram else 1
+        self.held, self.there = -1, 0
+
+    def read(self, begin: int, end: int) -> Body:
+        """When elements ``begin`` to ``end``, one at least, are there."""
+        bits = range(self.start + begin * self.bits, self.start + end * self.bits)
+        bursts = sorted({bit // 8 // self.burst for bit in bits})
+        kept = self.held in (bursts[0], bursts[-1])
+        missing = [n for n in bursts if n != self.held or not kept]
+        before = self.there if kept else 0
+        if missing:
+            size = len(missing) * self.burst
+            self.u.host.account(self.u.params["tensor"], "read", *((0, size) if self.metadata else (size, 0)))
+            finish = yield from self.u.memory(missing[0] * self.burst, size, False)
+            before = max(before, finish)
+        self.held, self.there = bursts[-1] if self.u.host.dram else -1, before
+        return before
+
+
+def array(u: Unit) -> Body:
+    return array_direct(u) if "tensor" in u.params else array_banked(u) if "banks" in u.params else array_free(u)
+
+
+def scan(u: Unit) -> Body:
+    return scan_direct(u) if "tensor" in u.params else scan_free(u)
+
+
+def array_direct(u: Unit) -> Body:
+    window = _Window(u, "address", "value_bits", False)
+    while True:
+        ref = yield from u.pop(u.ins[0])
+        yield from u.room(u.outs[0])
+        there = (yield from window.read(ref[1], ref[1] + 1)) if is_val(ref) else 0
+        yield from u.push(u.outs[0], value_of(u, ref), there)
+        if ref == DONE:
+            return
+        u.cost()
+
+
+def array_banked(u: Unit) -> Body:
+    p = u.params
+    cycles, busy_until = math.ceil(p["value_bytes"] / p["bank_bytes_per_cycle"]), [0] * p["banks"]
+    kept, out = (EMPTY, 0), u.outs[0]
+    while True:
+        ref = yield from u.pop(u.ins[0])
+        yield from u.room(u.outs[0])
+        if is_val(ref) and ref != kept[0]:
+            bank = ref[1] % len(busy_until)
+            u.until(busy_until[bank], "busy")
+            busy_until[bank] = u.t + cycles
+            kept = ref, u.t + (out.record.latency if out else 0) + cycles - 1
+        yield from u.push(out, value_of(u, ref), kept[1] if is_val(ref) else 0)
+        if ref == DONE:
+            return
+        u.cost()
+
+
+def scan_direct(u: Unit) -> Body:
+    pos, crd = u.arrays["pos"], u.arrays["crd"]
+    places, entries = _Window(u, "pos_address", "pos_bits", True), _Window(u, "crd_address", "crd_bits", True)
+    while True:
+        ref = yield from u.pop(u.ins[0])
+        if ref == DONE:
+            yield from u.push_all(u.outs, DONE)
+            return
+        if is_val(ref):
+            u.until((yield from places.read(ref[1], ref[1] + 2)), "memory")
+            for p in range(*pos[ref[1] : ref[1] + 2]):
+                yield from u.room(u.outs[0])
+                there = yield from entries.read(p, p + 1)
+                yield from u.push(u.outs[0], val_token(crd[p]), there)
+                yield from u.push(u.outs[1], val_token(p))
+                u.cost()
+        closing = stop_token(ref[1] + 1) if is_stop(ref) else (yield from closing_stop(u, u.ins[0]))
+        yield from u.push_all(u.outs, closing)
         u.cost()
 
 

@@ -6,6 +6,7 @@ generator that yields when it cannot go on.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import deque
 from collections.abc import Generator
 from dataclasses import dataclass, field
@@ -48,8 +49,26 @@ class Fifo:
     from_memory: bool = False
     items: deque[tuple[Token, int]] = field(default_factory=deque)
     credits: list[int] = field(default_factory=list)
-    pushed: int = 0
+    pushes: list[int] = field(default_factory=list)
     waiter: Unit | None = None
+
+    def most_held(self) -> int | None:
+        """The most slots in use at once, of those that were freed: that of token n by all pushed before its release."""
+        if self.record.capacity is None:
+            return None
+        return max((bisect_left(self.pushes, release) - n for n, release in enumerate(self.credits)), default=0)
+
+
+@dataclass
+class Request:
+    """Bytes ``address`` to ``end`` of a tensor, of which what is left is asked for at ``t``."""
+
+    t: int
+    unit: Unit
+    address: int
+    end: int
+    write: bool
+    finish: int = 0
 
 
 @dataclass
@@ -59,7 +78,7 @@ class Host:
     tensors: tuple[str, ...]
     dram: Dram | None
     ready: deque[Unit] = field(default_factory=deque)
-    requests: list[tuple[int, int, int, int, bool]] = field(default_factory=list)
+    requests: list[Request] = field(default_factory=list)
     traffic: dict[tuple[str, str], list[int]] = field(default_factory=dict)
 
     def account(self, tensor: int, direction: str, values: int, metadata: int, requests: int = 1) -> None:
@@ -76,7 +95,7 @@ class Unit:
         self.ins = [None if n == UNCONNECTED else fifos[n] for n in context.inputs]
         self.outs = [None if n == UNCONNECTED else fifos[n] for n in context.outputs]
         for out in self.outs:
-            if out and context.kind == "tile_load":
+            if out and (context.kind == "tile_load" or (context.kind in ("array", "scan") and "tensor" in self.params)):
                 out.from_memory = True
         self.t, self.ended = 0, False
         self.spent = {"busy": 0, "starved": 0, "blocked": 0, "memory": 0}
@@ -84,6 +103,7 @@ class Unit:
         self.coords: list[list[int]] = []
         self.values: list[float] = []
         self.seen: list[tuple[Token, int]] = []
+        self.flying: list[int] = []  # when its bursts in flight end
         self.body: Body
 
     def until(self, t: int, why: str) -> None:
@@ -117,9 +137,9 @@ class Unit:
 
     def room(self, fifo: Fifo | None) -> Body:
         """Waits until the next token has a slot."""
-        if fifo is None or fifo.record.capacity is None or fifo.pushed < fifo.record.capacity:
+        if fifo is None or fifo.record.capacity is None or len(fifo.pushes) < fifo.record.capacity:
             return
-        slot = fifo.pushed - fifo.record.capacity
+        slot = len(fifo.pushes) - fifo.record.capacity
         while len(fifo.credits) <= slot:
             fifo.waiter = self
             yield
@@ -131,7 +151,7 @@ class Unit:
         requested = max(available, self.t + 1)
         yield from self.room(fifo)
         fifo.items.append((token, max(requested, self.t + fifo.record.latency)))
-        fifo.pushed += 1
+        fifo.pushes.append(self.t)
         self._wake(fifo)
 
     def push_all(self, fifos: list[Fifo | None], token: Token) -> Body:
@@ -139,8 +159,8 @@ class Unit:
             yield from self.push(fifo, token)
 
     def memory(self, address: int, size: int, write: bool) -> Body:
-        """When a request made now finishes; the clock stays."""
-        self.host.requests.append((self.t, self.index, address, size, write))
+        """When a request made now finishes; the clock goes to when its last burst is asked for."""
+        self.host.requests.append(Request(self.t, self, address, address + size, write, self.t))
         return (yield)
 
     def _wake(self, fifo: Fifo) -> None:

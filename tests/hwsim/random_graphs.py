@@ -49,6 +49,8 @@ class Outcome:
     dram: bool
     spilled_entries: int
     tile_hits: int
+    row_misses: int
+    fields: frozenset[str]  # of the memory and the buffers, that are not neutral
     kinds: frozenset[str]
     levels: tuple[str, ...]  # formats of what is scanned or stored
     channels: tuple[tuple[int | None, int, int], ...]  # capacity, latency, response latency
@@ -89,6 +91,8 @@ def run_case(case: Case) -> Outcome:
         dram=graph.dram is not None,
         spilled_entries=profile.spilled_entries,
         tile_hits=profile.tile_hits,
+        row_misses=profile.row_misses,
+        fields=frozenset(_fields(graph)),
         kinds=frozenset(c.kind for c in graph.contexts),
         levels=tuple(level for c in graph.contexts for level in _levels(c)),
         channels=tuple((c.capacity, c.latency, c.response_latency) for c in graph.channels),
@@ -100,8 +104,9 @@ def differences(profile: Profile, plain: PlainProfile) -> list[str]:
     """Every figure in which the two simulators differ."""
     traffic = {(r.tensor, r.direction): (r.values_bytes, r.metadata_bytes, r.requests) for r in profile.traffic}
     names = ("status", "cycles", "tokens", "burst_bytes", "effectual_multiplies", "spilled_entries", "tile_hits",
-             "tile_misses")  # fmt: skip
+             "tile_misses", "row_misses")  # fmt: skip
     pairs: list[tuple[str, Any, Any]] = [(name, getattr(profile, name), getattr(plain, name)) for name in names]
+    pairs.append(("fills", tuple(c.max_fill for c in profile.channels), plain.fills))
     pairs.append(("traffic", traffic, plain.traffic))
     pairs += [
         (f"(busy, starved, blocked, memory) of {c.name}", (c.busy, c.starved, c.blocked, c.memory), spent)
@@ -163,10 +168,12 @@ def distribution(outcomes: Sequence[Outcome]) -> dict[str, Any]:
         "share_with_dram": share(o.dram for o in outcomes),
         "share_with_spills": share(o.spilled_entries > 0 for o in outcomes),
         "share_with_tile_hits": share(o.tile_hits > 0 for o in outcomes),
+        "share_with_row_misses": share(o.row_misses > 0 for o in outcomes),
         "contexts_quartiles": quartiles([o.contexts for o in outcomes]),
         "tokens_quartiles": quartiles([o.tokens for o in outcomes]),
         "cycles_quartiles": quartiles([o.cycles for o in outcomes]),
         "graphs_by_context_kind": dict(Counter(kind for o in outcomes for kind in sorted(o.kinds)).most_common()),
+        "graphs_by_memory_field": dict(sorted(Counter(name for o in outcomes for name in o.fields).items())),
         "levels_by_format": dict(Counter(level for o in outcomes for level in o.levels).most_common()),
         "channels_by_fifo_depth": dict(Counter(str(depth) for depth, _, _ in channels).most_common()),
         "channels_by_latencies": dict(sorted(Counter(f"{x}/{y}" for _, x, y in channels).items())),
@@ -190,11 +197,22 @@ def _with_random_channels(rng: np.random.Generator, graph: Graph) -> Graph:
     return dataclasses.replace(graph, channels=tuple(map(redrawn, graph.channels)))
 
 
+def _fields(graph: Graph) -> list[str]:
+    """What of the memory model matters in a graph, besides channels, bursts, bandwidth and latency."""
+    names = ("interleave_bytes", "startup_cycles", "row_bytes", "row_hit_cycles", "row_miss_cycles", "outstanding")
+    found = [name for name in names if graph.dram and getattr(graph.dram, name)]
+    for c in graph.contexts:
+        found += [f"{c.kind} {name}" for name in ("fill_bytes_per_cycle", "banks") if name in c.params]
+        found += [f"{c.kind} off-chip"] * (c.kind in ("array", "scan") and "tensor" in c.params)
+    return found
+
+
 def _levels(context: Context) -> list[str]:
     """Formats of the levels that a context reads or writes."""
     if context.kind == "scan":
         lane = " lane" if "lo" in context.params else ""
-        return [("compressed" if "crd" in context.arrays else "dense") + lane + " read"]
+        off = " off-chip" if "tensor" in context.params else ""
+        return [("compressed" if "crd" in context.arrays else "dense") + lane + off + " read"]
     return [f"{kind} written" for kind in context.params.get("kinds", ())] if context.kind == "store" else []
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -76,7 +77,11 @@ def random_step(rng: np.random.Generator) -> LoweredStep:
 
 def random_machine(rng: np.random.Generator) -> Machine:
     """A machine of random memory, buffers and drain; units without end."""
-    dram = bool(rng.random() < 0.6)
+    dram, burst = bool(rng.random() < 0.6), int(rng.choice([8, 32, 64]))
+
+    def sometimes(values: list[Any], neutral: Any = None) -> Any:
+        return values[rng.integers(len(values))] if rng.random() < 0.5 else neutral
+
     return dataclasses.replace(
         RDA,
         units=None,
@@ -87,8 +92,16 @@ def random_machine(rng: np.random.Generator) -> Machine:
         descriptor_bytes=int(rng.choice([0, 8])),
         dram_channels=int(rng.integers(1, 5)) if dram else None,
         dram_bytes_per_cycle=float(rng.choice([1.0, 3.0, 8.0, 64.0])),
-        dram_burst_bytes=int(rng.choice([8, 32, 64])),
+        dram_burst_bytes=burst,
         dram_latency_cycles=int(rng.choice([0, 5, 40])),
+        dram_interleave_bytes=sometimes([2 * burst, 5 * burst]),
+        dram_startup_cycles=sometimes([3, 60], 0),
+        dram_row_bytes=sometimes([burst, 3 * burst, 8 * burst]),
+        dram_row_hit_cycles=sometimes([1, 2], 0),
+        dram_row_miss_cycles=sometimes([4, 15], 0),
+        dram_outstanding=sometimes([1, 2, 5]),
+        buffer_banks=int(rng.integers(1, 4)),
+        buffer_bytes_per_cycle=sometimes([0.6, 1.0, 2.0, 16.0]),
     )
 
 

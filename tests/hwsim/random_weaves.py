@@ -124,6 +124,9 @@ class _Weave:
             arrays["crd"] = np.ascontiguousarray(np.concatenate(fibers), dtype=np.int64)
         if self.rng.random() < 0.25:
             params = {"lo": int(self.rng.integers(0, 3)), "hi": int(self.rng.integers(2, EXTENT + 1))}
+        elif "crd" in arrays and self.rng.random() < 0.3:
+            params = {"tensor": self.account(), "pos_address": int(self.rng.integers(0, 99)), "pos_bits": 32,
+                      "crd_address": int(self.rng.integers(0, 999)), "crd_bits": self.pick([3, 16, 32])}  # fmt: skip
         crd, below = self.add("scan", [ref], 2, params=params, arrays=arrays)
         most = min(int(np.sort(lengths)[-rows:].sum()) if rows < 20 else rows * 3, 4 * rows)
         nest = _Nest(parent.depth + 1 if parent else 1, parent, crd, most)
@@ -153,6 +156,8 @@ class _Weave:
             arrays = {"value_bytes": sizes[0], "metadata_bytes": sizes[1], "address": np.cumsum(sizes.sum(axis=0))}
             params = {"tensor": self.account(), "residency": self.pick(["none", "lru"]),
                       "capacity_bytes": self.pick([0, 50, 200])}  # fmt: skip
+            if self.rng.random() < 0.3:
+                params["fill_bytes_per_cycle"] = self.pick([0.5, 3.0, 16.0])
             arrays = {name: np.ascontiguousarray(a, dtype=np.int64) for name, a in arrays.items()}
             nest.refs += self.add("tile_load", [self.pick(nest.refs[-2:])], params=params, arrays=arrays)
 
@@ -162,7 +167,15 @@ class _Weave:
     def look_up(self, nest: _Nest) -> None:
         if nest.refs:
             values = self.rng.integers(-8, 9, ROWS) / 4
-            nest.vals += self.add("array", [self.pick(nest.refs)], arrays={"values": values})
+            params: dict[str, Any] = {}
+            match self.pick(["free", "free", "off-chip", "banked"]):
+                case "off-chip":
+                    address, bits = int(self.rng.integers(0, 99)), self.pick([4, 16, 32, 64])
+                    params = {"tensor": self.account(), "address": address, "value_bits": bits}
+                case "banked":
+                    params = {"banks": int(self.rng.integers(1, 5)), "value_bytes": 4, "bank_bytes_per_cycle":
+                              self.pick([0.7, 1.0, 2.0, 4.0])}  # fmt: skip
+            nest.vals += self.add("array", [self.pick(nest.refs)], params=params, arrays={"values": values})
 
     def apply(self, nest: _Nest) -> None:
         if nest.vals:

@@ -72,6 +72,29 @@ def test_channels_share_the_bursts() -> None:
     assert dram_busy_cycles(plain, simulate(plain)) == 0
 
 
+def test_opening_rows_is_work_of_the_memory() -> None:
+    # Bursts 0 to 2 in rows of two: miss, hit, miss, each behind the other: 3 * 8 + 2 * 20 + 1.
+    graph = unit_graph(
+        "tile_load", ["0 1 2 D"], params={"tensor": 0, "residency": "none"}, arrays=LOAD, tensors=("A",),
+        dram=Dram(1, 8.0, 64, 100, row_bytes=128, row_hit_cycles=1, row_miss_cycles=20),
+    )  # fmt: skip
+    profile = simulate(graph)
+    assert (profile.row_misses, dram_busy_cycles(graph, profile), profile.cycles) == (2, 65, 1 + 65 + 100)
+
+
+def test_an_array_off_chip_is_a_load() -> None:
+    # The array waits for a late reference, the map behind it for the array: the chain goes through both.
+    params = {"tensor": 0, "address": 0, "value_bits": 32}
+    graph = unit_graph(
+        "array", ["0 D"], params=params, arrays={"values": [1.0]}, tensors=("A",), dram=Dram(1, 8.0, 64, 10),
+        times={0: [500]},
+    )  # fmt: skip
+    found = chain_of(graph)
+    assert [(link.resource, link.state) for link in found.links] == [
+        ("sink 0", "memory"), ("unit", "starved"), ("source 0", "starved"),
+    ]  # fmt: skip
+
+
 def test_without_memory_model_the_wait_ends_at_the_loader() -> None:
     graph = unit_graph(
         "tile_load",

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import dataclasses
+from typing import Any
+
 import numpy as np
 import pytest
 from memory_streams import (
     START_CYCLES,
     Reader,
     bandwidth,
+    bank_cycles,
     bursts_touched,
     cycles_per_burst,
+    outstanding_bandwidth,
     prefetch_bandwidth,
     read,
+    read_elements,
     round_trip_cycles,
+    row_bandwidth,
     stream,
     streaming_cycles,
 )
@@ -23,6 +30,8 @@ from mapper.machine import load_machine, preset_names
 
 RDA = Dram(channels=8, bytes_per_cycle=8, burst_bytes=64, latency_cycles=100)
 SLOW = Dram(channels=4, bytes_per_cycle=2, burst_bytes=64, latency_cycles=50)  # 32 cycles per burst
+ONE = Dram(channels=1, bytes_per_cycle=8, burst_bytes=64, latency_cycles=10)
+ROWS = dataclasses.replace(ONE, row_bytes=256, row_hit_cycles=2, row_miss_cycles=20)  # a burst takes 10 cycles or 28
 WITH_MEMORY = [name for name in preset_names() if load_machine(name).dram_channels is not None]
 
 
@@ -129,3 +138,154 @@ def test_prefetch_times_tile_over_round_trip_bounds_a_stream(latency: int, prefe
 def test_one_slot_is_one_round_trip() -> None:
     run = read(RDA, stream(50, 64, 0, 1))
     assert set(np.diff(run.times[0])) == {round_trip_cycles(RDA, 64)} == {8 + 100 + 1}
+
+
+# -------------------------------------------------------------------------------------- start-up, interleaving, rows
+
+
+def test_start_up_delays_the_first_burst_and_nothing_else() -> None:
+    # A burst at t=1 is there at 1 + 8 + 100; after 50 cycles of start-up at 50 + 8 + 100.
+    late = dataclasses.replace(RDA, startup_cycles=50)
+    assert read(RDA, stream(1, 64)).times[0].tolist() == [109]
+    assert read(late, stream(1, 64)).times[0].tolist() == [158]
+    tiles = 300
+    assert read(late, stream(tiles, 512)).profile.cycles == 49 + read(RDA, stream(tiles, 512)).profile.cycles
+    # The first request is made at t=1: a start-up of one cycle is over by then.
+    soon = dataclasses.replace(RDA, startup_cycles=1)
+    assert read(soon, stream(4, 64)).times[0].tolist() == read(RDA, stream(4, 64)).times[0].tolist()
+
+
+def test_interleaving() -> None:
+    # 4 bursts of one tile at t=1 on 2 channels: 2 each, 1 + 16 + 10; in chunks of 256 bytes all in one, 1 + 32 + 10.
+    fine = dataclasses.replace(ONE, channels=2)
+    coarse = dataclasses.replace(fine, interleave_bytes=256)
+    assert read(fine, stream(1, 256)).times[0].tolist() == [27]
+    assert read(coarse, stream(1, 256)).times[0].tolist() == [43]
+    # The tile behind it is in the other channel: t=2, 2 + 32 + 10. The third is behind the first: 33 + 32 + 10.
+    assert read(coarse, stream(3, 256)).times[0].tolist() == [43, 44, 75]
+    # From the middle of a chunk: 2 bursts in channel 0, 2 in channel 1.
+    assert read(coarse, Reader([128], [256])).times[0].tolist() == [27]
+
+
+@pytest.mark.parametrize("chunk", [1, 3, 4])
+def test_coarse_interleaving_streams_at_the_same_bandwidth(chunk: int) -> None:
+    dram = dataclasses.replace(SLOW, interleave_bytes=chunk * SLOW.burst_bytes)
+    run = read(dram, stream(300, 4 * chunk * SLOW.burst_bytes))
+    assert run.profile.burst_bytes / run.profile.cycles == pytest.approx(bandwidth(dram), rel=0.01)
+
+
+def test_rows() -> None:
+    # 8 bursts at t=1 are rows 0 and 1: 8 * 8 to move them, 2 * 20 + 6 * 2 for their rows: 1 + 116 + 10.
+    run = read(ROWS, stream(1, 512))
+    assert (run.times[0].tolist(), run.profile.row_misses) == ([127], 2)
+    # One burst at a time in one row: 1 + 28 + 10, then 10 each.
+    run = read(ROWS, stream(4, 64))
+    assert (run.times[0].tolist(), run.profile.row_misses) == ([39, 49, 59, 69], 1)
+    # To and fro between two rows: 28 each.
+    run = read(ROWS, Reader([0, 256, 0, 256], [64] * 4))
+    assert (run.times[0].tolist(), run.profile.row_misses) == ([39, 67, 95, 123], 4)
+    # Two tensors never share a row, though both begin at address 0.
+    run = read(ROWS, stream(2, 64, 0), stream(2, 64, 0))
+    assert run.profile.row_misses == 4
+    # Without row buffers the fields do nothing.
+    assert read(dataclasses.replace(ROWS, row_bytes=None), stream(4, 64)).times[0].tolist() == [19, 27, 35, 43]
+
+
+def test_a_row_lies_in_one_channel() -> None:
+    # 2 channels by burst: 8 bursts are 4 in each channel, one row of 4 bursts: 2 misses. By 512 bytes: 2 rows in one.
+    fine = dataclasses.replace(ROWS, channels=2)
+    assert read(fine, stream(1, 512)).profile.row_misses == 2
+    run = read(dataclasses.replace(fine, interleave_bytes=512), stream(1, 512))
+    assert (run.times[0].tolist(), run.profile.row_misses) == ([127], 2)
+
+
+@pytest.mark.parametrize("channels", [1, 3, 8])
+def test_row_hits_and_misses_set_the_bandwidth(channels: int) -> None:
+    dram = dataclasses.replace(ROWS, channels=channels)
+    tiles = 400
+    run = read(dram, stream(tiles, 256 * channels))  # every row is opened once for its 4 bursts
+    assert run.profile.row_misses == tiles * channels
+    assert run.profile.burst_bytes / run.profile.cycles == pytest.approx(row_bandwidth(dram, 3 / 4), rel=0.01)
+    # Two streams in step in the same channels: they close each other's rows at every tile of a burst.
+    far = 2**20 * channels
+    pair = read(dram, *(Reader([far * n + t * 64 * channels for t in range(tiles)], [64] * tiles) for n in range(2)))
+    assert pair.profile.row_misses == 2 * tiles
+    law = row_bandwidth(dataclasses.replace(dram, channels=1), 0.0)  # all bursts are in channel 0
+    assert pair.profile.burst_bytes / pair.profile.cycles == pytest.approx(law, rel=0.01)
+
+
+# ----------------------------------------------------------------------------------------------- bursts in flight
+
+
+def test_bursts_in_flight() -> None:
+    # A tile of 4 bursts at t=1, two in flight: 2 go at once, there at 1 + 8 + 100; the others at 109, there at 217.
+    # The load's clock is then at 109: it waited for its port.
+    dram = dataclasses.replace(RDA, outstanding=2)
+    run = read(dram, stream(1, 256))
+    assert run.times[0].tolist() == [217]
+    load = next(c for c in run.profile.contexts if c.kind == "tile_load")
+    assert (load.memory, load.busy) == (108, 1)
+    # Tiles of a burst: two per round trip of 108.
+    assert read(dram, stream(6, 64)).times[0].tolist() == [109, 110, 217, 218, 325, 326]
+
+
+@pytest.mark.parametrize("outstanding", [1, 2, 7, 16, 64])
+@pytest.mark.parametrize("tile", [64, 512, 4096])
+@pytest.mark.parametrize("latency", [20, 400])
+def test_bursts_in_flight_over_latency_bound_a_stream(outstanding: int, tile: int, latency: int) -> None:
+    dram = dataclasses.replace(RDA, outstanding=outstanding, latency_cycles=latency)
+    run = read(dram, stream(200 * outstanding * 64 // tile + 100, tile))
+    law = outstanding_bandwidth(dram)
+    reached = run.profile.burst_bytes / (run.times[0][-1] - 1)  # from the first request on
+    assert 0.99 * law <= reached <= law
+
+
+def test_a_port_at_its_limit_leaves_the_channel_to_others() -> None:
+    # One burst in flight each: a channel that is idle through most of a round trip serves two as fast as one.
+    dram = dataclasses.replace(ONE, latency_cycles=100, outstanding=1)
+    alone = read(dram, stream(20, 640)).times[0]
+    assert alone[0] == 1 + 10 * 108
+    both = read(dram, stream(20, 640), stream(20, 640))
+    assert [int(t[-1] - alone[-1]) for t in both.times] == [0, 8]  # the second starts behind the first burst
+
+
+# ---------------------------------------------------------------------------------------- elements, buffers, banks
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_gather_of_elements_costs_the_runs_of_bursts(seed: int) -> None:
+    refs = np.random.default_rng(seed).integers(0, 2**12, 600)
+    params = {"tensor": 0, "address": 0, "value_bits": 32}
+    bursts = refs // 16
+    runs = 1 + int(np.count_nonzero(np.diff(bursts)))
+    run = read_elements(SLOW, refs.tolist(), params)
+    assert run.profile.burst_bytes == runs * 64 == run.profile.traffic_bytes
+    # Sorted: every burst once.
+    run = read_elements(SLOW, np.sort(refs).tolist(), params)
+    assert run.profile.burst_bytes == np.unique(bursts).size * 64
+
+
+def test_elements_stream_at_the_bandwidth() -> None:
+    # 8-byte elements, one per cycle, are what one channel moves: 8 bytes per cycle.
+    run = read_elements(ONE, range(8000), {"tensor": 0, "address": 0, "value_bits": 64})
+    assert 8000 * 8 / run.profile.cycles == pytest.approx(bandwidth(ONE), rel=0.01)
+
+
+def test_the_fill_of_a_buffer_bounds_its_loads() -> None:
+    # 64 bytes at 4 per cycle are 16 cycles. The first came in as it arrived, until 109; each other takes 16 more.
+    run = read(RDA, Reader([64 * n for n in range(50)], [64] * 50, None, 4.0))
+    assert run.times[0].tolist() == [109 + 16 * n for n in range(50)]
+    # A fill as fast as the data: nobody notices.
+    fast = read(RDA, Reader([64 * n for n in range(50)], [64] * 50, None, 64.0))
+    assert fast.times[0].tolist() == read(RDA, stream(50, 64)).times[0].tolist()
+
+
+@pytest.mark.parametrize("stride", [1, 2, 3, 4])
+def test_banks_share_the_elements(stride: int) -> None:
+    # 4 banks, each taken for 3 cycles: by stride 1 and 3 all four serve, by 2 two, by 4 one.
+    refs = list(range(0, 400 * stride, stride))
+    params: dict[str, Any] = {"banks": 4, "value_bytes": 3, "bank_bytes_per_cycle": 1.0}
+    run = read_elements(None, refs, params)
+    law = bank_cycles(refs, 4, 3)
+    assert law == {1: 400, 2: 600, 3: 400, 4: 1200}[stride]
+    assert law <= run.profile.cycles <= law + 6

@@ -36,7 +36,9 @@ def test_distribution(outcomes: list[Outcome]) -> None:
     assert {o.contexts for o in outcomes} <= set(CONTEXTS)
     assert max(o.contexts for o in outcomes) > 50
     assert set(shares["graphs_by_context_kind"]) == set(BODIES)
-    assert min(shares["levels_by_format"].values()) >= 20 and len(shares["levels_by_format"]) == 6
+    assert min(shares["levels_by_format"].values()) >= 20 and len(shares["levels_by_format"]) == 7
+    assert min(shares["graphs_by_memory_field"].values()) >= 20 and len(shares["graphs_by_memory_field"]) == 10
+    assert shares["share_with_row_misses"] > 0.1
     assert set(shares["channels_by_fifo_depth"]) == {str(depth) for depth in DEPTHS}
     assert len(shares["channels_by_latencies"]) == 9
 

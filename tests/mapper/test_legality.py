@@ -26,6 +26,14 @@ def test_a_good_mapping_breaks_nothing() -> None:
     assert violations(PRODUCT, GOOD, RDA) == ()
 
 
+def test_memory_that_does_not_hold_whole_bursts() -> None:
+    assert violations(PRODUCT, GOOD, RDA.with_fields(dram_interleave_bytes=256, dram_row_bytes=1024)) == ()
+    for field in ("dram_interleave_bytes", "dram_row_bytes"):
+        (found,) = violations(PRODUCT, GOOD, RDA.with_fields(**{field: 96}))
+        assert str(found) == f"memory at rda: {field} 96 (must be a multiple of dram_burst_bytes, 64)"
+        assert violations(PRODUCT, GOOD, RDA.with_fields(**{field: 96, "dram_burst_bytes": 32})) == ()
+
+
 @pytest.mark.parametrize(
     ("loops", "rule"),
     [

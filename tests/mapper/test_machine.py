@@ -10,7 +10,9 @@ from hwsim import Limits
 from mapper.area import FIFO_UM2_PER_BIT, SRAM_MM2, UNIT_UM2, area_mm2, area_parts_mm2, process_scale, sram_mm2
 from mapper.default_mapping import default_mapping
 from mapper.errors import InputError
+from mapper.graph import Dram, Graph
 from mapper.legality import PORTED, violations
+from mapper.lowering import lower_region
 from mapper.machine import (
     SOURCE_GROUPS,
     Energy,
@@ -22,7 +24,9 @@ from mapper.machine import (
 )
 from mapper.mapping import Loops
 from mapper.notation import parse_program
+from mapper.schedule import schedule
 from mapper.space import MappingSpace
+from mapper.storage import store_tensor
 from mapper.synthetic import uniform
 from mapper.workload import Workload
 from tuner.evaluate import evaluate
@@ -139,6 +143,62 @@ def test_unknown_machines() -> None:
     for load in (load_machine, machine_sources):
         with pytest.raises(InputError, match="Did you mean 'gamma'"):
             load("gama")
+
+
+def test_rates_by_hand() -> None:
+    rda = load_machine("rda")  # 8 channels x 8 bytes per cycle, bursts of 8 cycles, latency 100
+    assert rda.streaming_bytes_per_cycle == rda.bytes_per_cycle == 64
+    assert rda.port_bytes_per_cycle("read") == rda.buffer_fill_bytes_per_cycle == float("inf")
+    assert rda.bank_read_cycles == 1
+    # Of 4 bursts in a row one takes 8 + 20 cycles, three 8 + 2: 58 for 256 bytes, times 8 channels.
+    rows = rda.with_fields(dram_row_bytes=256, dram_row_hit_cycles=2, dram_row_miss_cycles=20)
+    assert rows.streaming_bytes_per_cycle == pytest.approx(8 * 256 / 58)
+    # 3 bursts of 64 bytes in 8 + 100 cycles, or in 8 for writes.
+    port = rda.with_fields(dram_outstanding=3)
+    assert port.port_bytes_per_cycle("read") == pytest.approx(192 / 108)
+    assert port.port_bytes_per_cycle("write") == 24
+    assert load_machine("comal").with_fields(dram_outstanding=3).port_bytes_per_cycle("read") == float("inf")
+    # 4-byte values out of banks of 1.5 bytes per cycle: 3 cycles each; four of them take 6 bytes per cycle in.
+    banks = rda.with_fields(buffer_banks=4, buffer_bytes_per_cycle=1.5)
+    assert (banks.bank_read_cycles, banks.buffer_fill_bytes_per_cycle) == (3, 6)
+
+
+def test_memory_and_ports_reach_the_graph() -> None:
+    tensors = {"A": uniform((20, 24), 0.2, 1), "B": uniform((24, 18), 0.2, 2)}
+    workload = Workload(parse_program("Z(i,j) = A(i,k) * B(k,j)"), tensors)
+    rda = load_machine("rda")
+    mapping = default_mapping(MappingSpace(workload, rda))
+    (region,) = schedule(workload.program, mapping).regions
+
+    def lowered(machine: Machine) -> Graph:
+        return lower_region(workload, mapping, machine, region, lambda t, x: store_tensor(tensors[t], x, machine))
+
+    changes = {
+        "dram_interleave_bytes": 256, "dram_startup_cycles": 7, "dram_row_bytes": 1024, "dram_row_hit_cycles": 1,
+        "dram_row_miss_cycles": 30, "dram_outstanding": 5,
+    }  # fmt: skip
+    assert lowered(rda).dram == Dram(8, 8.0, 64, 100)
+    assert lowered(rda.with_fields(**changes)).dram == Dram(8, 8.0, 64, 100, 256, 7, 1024, 1, 30, 5)
+    for context in lowered(rda).contexts:
+        assert "banks" not in context.params and "fill_bytes_per_cycle" not in context.params
+    ported = lowered(rda.with_fields(buffer_banks=2, buffer_bytes_per_cycle=1.5))
+    arrays = [c.params for c in ported.contexts if c.kind == "array"]
+    assert arrays == [{"banks": 2, "bank_bytes_per_cycle": 1.5, "value_bytes": 4}] * 2
+    assert {c.params["fill_bytes_per_cycle"] for c in ported.contexts if c.kind == "tile_load"} == {3.0}
+
+
+def test_values_of_the_fields_of_memory() -> None:
+    rda = load_machine("rda")
+    for field in ("dram_interleave_bytes", "dram_row_bytes", "dram_outstanding", "buffer_bytes_per_cycle"):
+        assert getattr(rda.with_fields(**{field: None}), field) is None
+        with pytest.raises(InputError, match=f"{field}' must be positive, got 0"):
+            rda.with_fields(**{field: 0})
+    for field in ("dram_startup_cycles", "dram_row_hit_cycles", "dram_row_miss_cycles"):
+        assert getattr(rda.with_fields(**{field: 0}), field) == 0
+        with pytest.raises(InputError, match="must be an integer, got None"):
+            rda.with_fields(**{field: None})
+    with pytest.raises(InputError, match="'buffer_banks' must be positive, got 0"):
+        rda.with_fields(buffer_banks=0)
 
 
 # ------------------------------------------------------------------------------------------------------------- area

@@ -67,6 +67,22 @@ def test_known_fields_come_back(workload: Workload) -> None:
     assert found.candidates <= 400 + 5
 
 
+def test_fields_of_memory_and_buffers_come_back(workload: Workload) -> None:
+    # The machine begins without a limit of bursts in flight: None lies outside any bounds, but may be fitted from.
+    truth = {"dram_startup_cycles": 340, "dram_outstanding": 3}
+    free = {"dram_startup_cycles": (0, 1000), "dram_outstanding": (1, 9)}
+    found = calibrate(RDA, measured(workload, RDA.with_fields(**truth)), free)
+    assert found.fitted == truth and found.after.loss == 0
+    # Rows of other than whole bursts are no machines; candidates that have them count as failures.
+    truth = {"dram_row_bytes": 256}
+    start = RDA.with_fields(dram_row_bytes=64, dram_row_miss_cycles=40)
+    found = calibrate(
+        start, measured(workload, start.with_fields(**truth)), {"dram_row_bytes": (64, 512)}, candidates=60
+    )
+    assert found.machine.dram_row_bytes is not None and found.machine.dram_row_bytes % 64 == 0
+    assert found.before is not None and found.after.loss <= found.before.loss
+
+
 def test_the_fitted_machine_predicts_a_mapping_that_was_not_measured(workload: Workload) -> None:
     truth = RDA.with_fields(dram_latency_cycles=163, drain_cycles_per_entry=3)
     *seen, unseen = measured(workload, truth)

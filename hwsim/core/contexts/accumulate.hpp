@@ -34,7 +34,7 @@ struct Runs {
 inline Task accumulate(Unit& u, In outer, std::vector<KeyStream> keys, In val, std::vector<Out> out_crd, Out out_val,
                        AccumulatePlan plan) {
   const std::size_t order = keys.size();
-  const std::int64_t m = plan.depth;
+  const std::int64_t m = plan.depth, entry_bytes = plan.entry_value_bytes + plan.entry_metadata_bytes;
   SumTable sums(plan.key_space(), plan.larger);
   Runs runs(plan.capacity_entries ? plan.key_space() : 1);
   std::vector<std::int64_t> previous(order), current(order);
@@ -61,8 +61,8 @@ inline Task accumulate(Unit& u, In outer, std::vector<KeyStream> keys, In val, s
             std::int64_t(runs.keys.entries()) > plan.capacity_entries) {
           const std::int64_t n = std::int64_t(runs.keys.drain().size()) - 1;
           runs.keys.add(packed, 0.0);
-          const std::int64_t address = runs.spilled_entries * (plan.entry_value_bytes + plan.entry_metadata_bytes);
-          u.reach(co_await u.access(address, n * (plan.entry_value_bytes + plan.entry_metadata_bytes), true));
+          const std::int64_t address = runs.spilled_entries * entry_bytes;
+          u.reach(co_await u.access(plan.account, address, n * entry_bytes, true));
           plan.account->write.add(n * plan.entry_value_bytes, n * plan.entry_metadata_bytes);
           runs.spilled_entries += n, u.record.spilled += n;
         }
@@ -101,7 +101,7 @@ inline Task accumulate(Unit& u, In outer, std::vector<KeyStream> keys, In val, s
     ended = -1;
     if (runs.spilled_entries) {
       const std::int64_t n = runs.spilled_entries;
-      u.reach(co_await u.access(0, n * (plan.entry_value_bytes + plan.entry_metadata_bytes), false));
+      u.reach(co_await u.access(plan.account, 0, n * entry_bytes, false));
       plan.account->read.add(n * plan.entry_value_bytes, n * plan.entry_metadata_bytes);
       runs.spilled_entries = 0;
     }

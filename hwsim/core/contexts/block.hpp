@@ -42,7 +42,7 @@ inline void work(Record& record, const BlockPlan& plan, const double* x, const d
 
 // One result tile per pair; results are numbered 0, 1, ... in `out`. The unit starts a pair every interval() cycles;
 // the result is there interval() - 1 + latency_cycles cycles later than a scalar alu's. Empty is a tile of zeros.
-inline Task block_alu(Unit& u, In a, In b, Out out, BlockPlan plan) {
+inline Task block_alu(Unit& u, In a, In b, LateOut out, BlockPlan plan) {
   const std::int64_t size = plan.rows * plan.cols;
   std::int64_t next = 0;
   const auto tile = [&u](std::span<const double> tiles, std::int64_t entries, Token x, const char* port) {
@@ -60,13 +60,13 @@ inline Task block_alu(Unit& u, In a, In b, Out out, BlockPlan plan) {
     a.drop(u);
     b.drop(u);
     AWAIT_ROOM(out);
-    if (out.channel) out.channel->wait_slot(u.t);
+    out.wait_slot(u);
     if (tiles) {
       if ((next + 1) * size > std::int64_t(plan.out.size()))
         u.fail("array 'out' has room for " + std::to_string(next) + " tiles only.");
       work(u.record, plan, tile(plan.a, plan.left(), x, "a"), tile(plan.b, plan.right(), y, "b"),
            plan.out.data() + next * size);
-      const Time there = u.t + (out.channel ? out.channel->latency : 0) + plan.interval() - 1 + plan.latency_cycles;
+      const Time there = u.t + out.latency() + plan.interval() - 1 + plan.latency_cycles;
       out.push(u, Token::val(next++), there);
       u.end_turn(plan.interval());
     } else {

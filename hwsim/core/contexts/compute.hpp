@@ -9,13 +9,18 @@
 
 namespace hwsim {
 
+HWSIM_INLINE Token value_at(const Unit& u, Token r, std::span<const double> values) {
+  if (r.is_val() && std::uint64_t(r.bits) >= values.size())
+    u.fail("port ref has reference " + std::to_string(r.bits) + ", the array has " + std::to_string(values.size()) +
+           " values.");
+  return r.is_val() ? Token::val(values[std::size_t(r.bits)]) : r.is_empty() ? Token::val(0.0) : r;
+}
+
 inline Task array(Unit& u, In ref, Out val, std::span<const double> values) {
   for (;;) {
     POP(r, ref);
-    if (r.is_val() && std::uint64_t(r.bits) >= values.size())
-      u.fail("port ref has reference " + std::to_string(r.bits) + ", the array has " + std::to_string(values.size()) +
-             " values.");
-    PUSH(val, r.is_val() ? Token::val(values[std::size_t(r.bits)]) : r.is_empty() ? Token::val(0.0) : r);
+    const Token found = value_at(u, r, values);
+    PUSH(val, found);
     if (r.is_done()) co_return;
     u.end_turn();
   }

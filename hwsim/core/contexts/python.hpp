@@ -18,7 +18,7 @@ struct Move {
 // Told the outcome of the last move (a token; the clock), says the next one.
 using NextMove = std::function<Move(Token, Time)>;
 
-inline Task python_context(Unit& u, std::vector<In> ins, std::vector<Out> outs, NextMove next) {
+inline Task python_context(Unit& u, std::vector<In> ins, std::vector<LateOut> outs, NextMove next) {
   Token outcome = Token::empty();
   for (;;) {
     const Move move = next(outcome, u.t);
@@ -31,10 +31,10 @@ inline Task python_context(Unit& u, std::vector<In> ins, std::vector<Out> outs, 
         break;
       }
       case Move::push: {
-        const Out out = outs[move.port];
+        const LateOut out = outs[move.port];
         AWAIT_ROOM(out);
-        if (out.channel) out.channel->wait_slot(u.t);
-        out.push(u, move.token, u.t + (out.channel ? out.channel->latency : 0) + move.cycles);
+        out.wait_slot(u);
+        out.push(u, move.token, u.t + out.latency() + move.cycles);
         break;
       }
       case Move::advance: u.end_turn(move.cycles); break;
@@ -62,7 +62,8 @@ inline NextMove held(nb::object driver) {
 inline const Maker python_maker("python", [](const Builder& b) {
   std::vector<In> ins;
   for (std::size_t k = 0; k < b.spec.inputs.size(); ++k) ins.push_back(b.in(k));
-  return python_context(b.u, std::move(ins), b.outs(0, b.spec.outputs.size()), held(b.param<nb::object>("driver")));
+  const std::vector<Out> outs = b.outs(0, b.spec.outputs.size());
+  return python_context(b.u, std::move(ins), {outs.begin(), outs.end()}, held(b.param<nb::object>("driver")));
 });
 
 }  // namespace hwsim

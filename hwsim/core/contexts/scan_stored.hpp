@@ -1,9 +1,10 @@
-// Scans of levels that are stored as bit masks, as runs, or as N of every M.
+// Walks over levels that are stored as bit masks, as runs, as N of every M, or as plain coordinates. Each tells, for
+// levels that are read off-chip, which entries it looks at: from `entry` before `next` up to `seen` after it.
 #pragma once
 
 #include <bit>
 
-#include "../builder.hpp"
+#include "direct.hpp"
 
 namespace hwsim {
 
@@ -21,7 +22,12 @@ struct BitmaskWalk {
   std::int64_t fiber = 0, at = 0, ref = 0;
   bool used = false;  // the group of bits at `at` has had an element
 
+  static constexpr std::int64_t places_read = 1, entry_bits = 1;  // 0: parameter 'crd_bits'
+  static constexpr bool refs_are_read = true;
+
   std::int64_t words() const { return (size + 63) / 64; }
+  std::int64_t entry() const { return fiber * words() * 64 + at / word_bits * word_bits; }
+  std::int64_t seen() const { return fiber * words() * 64 + (at + word_bits - 1) / word_bits * word_bits; }
   void open(std::int64_t r) { fiber = r, at = 0, ref = pos[std::size_t(r)], used = false; }
   Element next() {
     for (Time idle = 0;;) {
@@ -45,6 +51,11 @@ struct RunWalk {
   std::span<const std::int64_t> pos{}, crd{}, length{};
   std::int64_t run = 0, end = 0, offset = 0;
 
+  static constexpr std::int64_t places_read = 2, entry_bits = 0;
+  static constexpr bool refs_are_read = true;
+
+  std::int64_t entry() const { return run; }
+  std::int64_t seen() const { return std::min(run + 1, end); }
   void open(std::int64_t r) { run = pos[std::size_t(r)], end = pos[std::size_t(r) + 1], offset = 0; }
   Element next() {
     while (run < end && offset == length[std::size_t(run)]) ++run, offset = 0;
@@ -59,6 +70,11 @@ struct GroupWalk {
   std::int64_t n = 2, m = 4;
   std::int64_t begin = 0, at = 0, end = 0;
 
+  static constexpr std::int64_t places_read = 2, entry_bits = 0;
+  static constexpr bool refs_are_read = false;
+
+  std::int64_t entry() const { return at; }
+  std::int64_t seen() const { return at; }
   void open(std::int64_t r) { begin = at = pos[std::size_t(r)], end = pos[std::size_t(r) + 1]; }
   Element next() {
     if (at == end) return {0, 0, 0, false};
@@ -67,12 +83,17 @@ struct GroupWalk {
   }
 };
 
-// A dense or compressed level, element by element: `scan` for lanes that take turns.
+// A dense or compressed level, element by element: `scan` for lanes that take turns and for levels read in place.
 struct LevelWalk {
   std::span<const std::int64_t> pos{}, crd{};
   bool compressed = false;
   std::int64_t begin = 0, at = 0, end = 0;
 
+  static constexpr std::int64_t places_read = 2, entry_bits = 0;
+  static constexpr bool refs_are_read = false;
+
+  std::int64_t entry() const { return at; }
+  std::int64_t seen() const { return at; }
   void open(std::int64_t r) { begin = at = pos[std::size_t(r)], end = pos[std::size_t(r) + 1]; }
   Element next() {
     if (at == end) return {0, 0, 0, false};
@@ -130,7 +151,10 @@ Task scan_walk(Unit& u, In in, Out crd, Out ref, Walk walk, Slice slice) {
 
 template <class Walk>
 Task scan_walk(const Builder& b, Walk walk) {
-  return scan_walk(b.u, b.in(0), b.out(0), b.out(1), walk, Slice(b));
+  if (!b.has("tensor")) return scan_walk(b.u, b.in(0), b.out(0), b.out(1), walk, Slice(b));
+  for (const char* limit : {"lo", "hi", "step"})
+    if (b.has(limit)) b.u.fail("lanes cannot share a level that is read off-chip; leave out 'lo', 'hi' and 'step'.");
+  return scan_direct(b, walk);
 }
 
 inline Task scan_bitmask(const Builder& b) {
@@ -182,7 +206,15 @@ inline Task scan_groups(const Builder& b) {
   return scan_walk(b, walk);
 }
 
+inline Task scan_coordinates(const Builder& b) {
+  if (!b.spec.arrays.contains("crd")) b.u.fail("a dense level stores nothing that could be read; leave out 'tensor'.");
+  LevelWalk walk{.crd = b.values<std::int64_t>("crd"), .compressed = true};
+  walk.pos = b.fibers("pos", std::int64_t(walk.crd.size()), "'crd'");
+  return scan_walk(b, walk);
+}
+
 inline Task scan_stored(const Builder& b) {
+  if (!b.has("storage")) return scan_coordinates(b);
   switch (b.choice<int>("storage", {"bitmask", "run_length", "n_of_m"})) {
     case 0: return scan_bitmask(b);
     case 1: return scan_runs(b);

@@ -99,7 +99,7 @@ inline Task store(Unit& u, std::vector<KeyStream> keys, In val, StorePlan plan) 
       const auto [values, metadata] = tile.close();
       u.reach(written);
       plan.account->write.add(values, metadata);
-      written = co_await u.access(address, values + metadata, true);
+      written = co_await u.access(plan.account, address, values + metadata, true);
       address += values + metadata;
     }
     if (v.is_val()) {

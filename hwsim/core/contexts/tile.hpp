@@ -41,12 +41,16 @@ struct TilePlan {
   Traffic* account = nullptr;
   bool keeps = false;  // lru, else every visit loads
   std::int64_t capacity_bytes = 0;
+  double fill_bytes_per_cycle = 0;  // 0: unlimited
 };
 
 // Passes references to tiles on when their data is there. Loads are issued one per cycle and pipelined: the clock does
-// not wait for the data, so the capacity of the output channel is the prefetch depth.
-inline Task tile_load(Unit& u, In in, Out ref, TilePlan plan) {
+// not wait for the data, so the capacity of the output channel is the prefetch depth. The buffer is filled as the data
+// come, one tile after the other, no faster than its banks take them in.
+inline Task tile_load(Unit& u, In in, LateOut ref, TilePlan plan) {
   Residency buffer(plan.keeps ? plan.address.size() : 0, plan.capacity_bytes);
+  Time filled = 0;
+  u.loads = true;
   for (;;) {
     POP(r, in);
     if (!r.is_val()) {
@@ -61,7 +65,7 @@ inline Task tile_load(Unit& u, In in, Out ref, TilePlan plan) {
     const std::size_t tile = std::size_t(r.bits);
     const std::int64_t values = plan.value_bytes[tile], metadata = plan.metadata_bytes[tile];
     AWAIT_ROOM(ref);
-    if (ref.channel) ref.channel->wait_slot(u.t);
+    ref.wait_slot(u);
     Time available = 0;
     if (values + metadata > 0) {
       const bool hit = plan.keeps && buffer.resident(tile);
@@ -69,7 +73,11 @@ inline Task tile_load(Unit& u, In in, Out ref, TilePlan plan) {
       ++(hit ? u.record.hits : u.record.misses);
       if (!hit) {
         plan.account->read.add(values, metadata);
-        available = co_await u.access(plan.address[tile], values + metadata, false);
+        const Time begin = std::max(filled, u.t);
+        available = co_await u.access(plan.account, plan.address[tile], values + metadata, false);
+        if (plan.fill_bytes_per_cycle > 0)
+          available = filled =
+              std::max(available, begin + Time(std::ceil(double(values + metadata) / plan.fill_bytes_per_cycle)));
       }
     }
     ref.push(u, r, available);
@@ -91,13 +99,13 @@ inline Task convert(Unit& u, Traffic& account, Account read, Account write, std:
   for (std::int64_t k = -pieces_ahead; k < pieces; ++k) {
     const std::int64_t r = k + pieces_ahead;  // the piece to read now
     if (r < pieces && share(in, r) > share(in, r - 1)) {
-      there[std::size_t(r)] = co_await u.access(share(in, r - 1), share(in, r) - share(in, r - 1), false);
+      there[std::size_t(r)] = co_await u.access(&account, share(in, r - 1), share(in, r) - share(in, r - 1), false);
       ++account.read.requests;
     }
     if (k < 0) continue;
     u.reach(there[std::size_t(k)]);
     if (share(out, k) > share(out, k - 1)) {
-      const Time finish = co_await u.access(share(out, k - 1), share(out, k) - share(out, k - 1), true);
+      const Time finish = co_await u.access(&account, share(out, k - 1), share(out, k) - share(out, k - 1), true);
       written = std::max(written, finish);  // an earlier write may finish later, on another channel
       ++account.write.requests;
     }
