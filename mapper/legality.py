@@ -10,6 +10,7 @@ from mapper.machine import Machine
 from mapper.mapping import Loops, Mapping
 from mapper.program import Statement
 from mapper.regions import cut_violations, edge_violations, region_label, regions_of
+from mapper.residency import RESIDENCIES
 from mapper.schedule import Region, schedule
 from mapper.violation import Violation
 from mapper.workload import Workload
@@ -27,6 +28,8 @@ def violations(workload: Workload, mapping: Mapping, machine: Machine) -> tuple[
             f"{len(program.edges)}, {len(program.statements)}",
         )
         return (Violation("wrong-program", got, want, "mapping"),)
+    if mapping.residency not in RESIDENCIES:
+        return (Violation("residency", mapping.residency, f"one of {', '.join(RESIDENCIES)}", "mapping"),)
     found = [v for n in range(len(program.statements)) for v in _loop_violations(workload, mapping, n)]
     found += cut_violations(program, mapping.cuts)
     if found:

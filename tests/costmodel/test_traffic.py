@@ -44,6 +44,21 @@ def test_loads_without_residency_are_exact(text: str) -> None:
             assert loaded(traffic, tensor) == pytest.approx(tuple(expected), abs=1e-6), mapping
 
 
+@pytest.mark.parametrize("residency", ["keep", "overbooked"])
+@pytest.mark.parametrize("text", PROGRAMS)
+def test_replayed_residencies_are_exact(text: str, residency: str) -> None:
+    rng = np.random.default_rng(17)
+    for n in range(30):
+        workload = random_workload(rng, text)
+        mapping = random_mapping(rng, workload, residency, padded=True)
+        machine = small_buffers(buffer_bytes=(90, 200, 400, 1000)[n % 4]).with_fields(
+            dram_burst_bytes=8, dram_latency_cycles=n % 3, buffer_bytes=None if n % 10 == 9 else 90 + 50 * n
+        )
+        traffic = predict_traffic(workload, mapping, machine, statistics=Statistics())
+        for tensor, expected in walked_loads(workload, mapping, machine).items():
+            assert loaded(traffic, tensor) == pytest.approx(tuple(expected), abs=1e-6), (mapping, machine)
+
+
 @pytest.mark.parametrize("text", PROGRAMS)
 def test_lru_that_holds_everything_is_exact_for_two_operands(text: str) -> None:
     """Every tile comes once per lane; three operands may share a projected index, then the model bounds."""
