@@ -46,7 +46,10 @@ def scan(u: Unit) -> Body:
     pos, crd = u.arrays["pos"], u.arrays.get("crd")
     low, high = u.params.get("lo", -math.inf), u.params.get("hi", math.inf)
     while True:
-        ref = yield from u.pop(u.ins[0])
+        ref = yield from u.peek(u.ins[0])
+        holds = is_val(ref) and u.ins[0].from_memory  # a tile keeps its buffer until it was walked
+        if not holds:
+            yield from u.pop(u.ins[0])
         if ref == DONE:
             yield from u.push_all(u.outs, DONE)
             return
@@ -58,6 +61,8 @@ def scan(u: Unit) -> Body:
                     yield from u.push(u.outs[0], val_token(c))
                     yield from u.push(u.outs[1], val_token(p))
                     u.cost()
+        if holds:
+            yield from u.pop(u.ins[0])
         closing = stop_token(ref[1] + 1) if is_stop(ref) else (yield from _closing(u, u.ins[0]))
         yield from u.push_all(u.outs, closing)
         u.cost()
