@@ -24,7 +24,7 @@ from costmodel.tiles import TileSizes, tile_sizes
 from costmodel.uniform import UniformStatistics
 from mapper.machine import Machine
 from mapper.mapping import Mapping
-from mapper.residency import OVERBOOKED
+from mapper.residency import OVERBOOKED, tiles_ahead
 from mapper.schedule import Conversion, Region, schedule
 from mapper.storage import Layout
 from mapper.tensor import SparseTensor
@@ -135,10 +135,10 @@ def _load(nest: Nest, n: int, machine: Machine) -> Transfer:
     moved, requests = float((loads * whole + tails * rest).sum()), float((loads + tails).sum())
     share = requests / max(1.0, float(reached.sum()))
     fibers = np.minimum(nest.joined(depth - 1), reached) if depth else reached
-    waited = share
+    waited, ahead = share, tiles_ahead(machine, nest.model.mapping.residency)
     if nest.model.mapping.residency == OVERBOOKED:  # walks of a resident tile stand between the requests in flight
-        waited = -np.expm1(machine.prefetch_tiles * np.log1p(-min(share, 1 - 1e-15)))
-    turns = _load_turns(reached * waited, fibers * min(1.0, share), machine.prefetch_tiles)
+        waited = -np.expm1(ahead * np.log1p(-min(share, 1 - 1e-15)))
+    turns = _load_turns(reached * waited, fibers * min(1.0, share), ahead)
     port = f"load {operand.access.tensor} of S{nest.number}"
     return Transfer(traffic, requests, moved, turns, port, 1.0 - share)
 

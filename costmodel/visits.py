@@ -21,10 +21,10 @@ from costmodel.tiles import TileSizes
 from mapper.residency import OVERBOOKED
 from mapper.tensor import SparseTensor
 
-REPLAYED_VISITS = 20_000
+REPLAYED_VISITS = 10_000
 """Visits that are replayed, about."""
 
-FOLLOWED_TILES = 16
+FOLLOWED_TILES = 32
 """Tiles that are followed at least."""
 
 

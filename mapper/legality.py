@@ -10,7 +10,7 @@ from mapper.machine import Machine
 from mapper.mapping import Loops, Mapping
 from mapper.program import Statement
 from mapper.regions import cut_violations, edge_violations, region_label, regions_of
-from mapper.residency import RESIDENCIES
+from mapper.residency import RESIDENCIES, tiles_ahead
 from mapper.schedule import Region, schedule
 from mapper.violation import Violation
 from mapper.workload import Workload
@@ -30,6 +30,9 @@ def violations(workload: Workload, mapping: Mapping, machine: Machine) -> tuple[
         return (Violation("wrong-program", got, want, "mapping"),)
     if mapping.residency not in RESIDENCIES:
         return (Violation("residency", mapping.residency, f"one of {', '.join(RESIDENCIES)}", "mapping"),)
+    if machine.dram_channels is not None and tiles_ahead(machine, mapping.residency) < 1:
+        limit = "at least 2 under keep: one for the tiles that stay, one for the others"
+        return (Violation("keep-buffers", f"prefetch_tiles {machine.prefetch_tiles}", limit, "machine"),)
     found = [v for n in range(len(program.statements)) for v in _loop_violations(workload, mapping, n)]
     found += cut_violations(program, mapping.cuts)
     if found:

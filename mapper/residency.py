@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from mapper.machine import Machine
 
-OVERBOOKED = "overbooked"
+KEEP, OVERBOOKED = "keep", "overbooked"
 
 RESIDENCIES: dict[str, str] = {
     "none": "tiles are fetched at every visit",
     "lru": "recently used tiles stay on chip",
-    "keep": "the first tiles that fit stay on chip",
+    KEEP: "the first tiles that fit stay on chip",
     OVERBOOKED: "recently used tiles stay on chip, of a tile larger than its buffer the head",
 }
 """Every policy in words; ``docs/simulator.md`` has the rules."""
@@ -26,3 +26,12 @@ def streaming_bytes(machine: Machine) -> int:
     hiding = machine.bytes_per_cycle * machine.dram_latency_cycles
     head = machine.buffer_bytes - min(hiding, machine.buffer_bytes / 2)
     return machine.buffer_bytes - int(head // machine.dram_burst_bytes) * machine.dram_burst_bytes
+
+
+def tiles_ahead(machine: Machine, residency: str) -> int:
+    """Tiles of a tile load that are on their way, wait or are walked, each in one of its ``prefetch_tiles`` buffers.
+
+    Under ``keep`` one buffer is for the tiles that stay, even while others stream through; under ``lru`` and
+    ``overbooked`` the tile asked for last is among those that stay, so that no buffer more is needed.
+    """
+    return machine.prefetch_tiles - (residency == KEEP)
