@@ -38,7 +38,7 @@ class _Panels:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Fetches:
-    """Per tile, by all lanes: ``loads`` of the whole tile, and ``tails``, walks of a resident one whose tail streams."""
+    """Per tile, by all lanes: ``loads`` of the whole, and ``tails``, walks of a resident tile whose tail streams."""
 
     loads: Floats
     tails: Floats

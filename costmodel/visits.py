@@ -34,12 +34,12 @@ class Replay:
 
     loads: Floats
     visits: Floats
-    followed: np.ndarray
+    followed: Ints
 
 
 def replay(nest: Nest, n: int, depth: int, tile_depth: int, sizes: TileSizes, visits: float, room: int) -> Replay:
     """Replays operand ``n``, whose tile load is below the first ``depth`` loops and last tile loop at ``tile_depth``,
-    in a buffer of ``room`` bytes; there are ``visits`` or fewer."""
+    in a buffer of ``room`` bytes; there are about ``visits``. Level L2 only."""
     bytes_of = sizes.descriptor, sizes.total_values, sizes.total_metadata
     key = ("visits", nest.key, n, nest.model.mapping.residency, bytes_of, room)
     return nest.model.statistics.remember(key, lambda: _replay(nest, n, depth, tile_depth, sizes, visits, room))
@@ -56,36 +56,31 @@ def _replay(nest: Nest, n: int, depth: int, tile_depth: int, sizes: TileSizes, v
     policy = _recent if nest.model.mapping.residency == OVERBOOKED else _first
     loads = policy(lane, tile, size, float(room), float(share))
     copies = 1.0 if depth >= nest.lane_depth else float(nest.lanes)
-    found = (bin_sum(tile, w, tiles) * copies for w in (loads, np.ones(tile.size)))
-    return Replay(*found, followed)
+    return Replay(bin_sum(tile, loads, tiles) * copies, bin_sum(tile, np.ones(tile.size), tiles) * copies, followed)
 
 
 def _hashed(numbers: Ints) -> Ints:
     return (numbers * 2654435761) % 2**32  # Knuth's multiplicative hash
 
 
-def _sequence(
-    nest: Nest, n: int, depth: int, tile_depth: int, sizes: TileSizes, followed: Ints
-) -> tuple[Ints, Ints]:
+def _sequence(nest: Nest, n: int, depth: int, tile_depth: int, sizes: TileSizes, followed: Ints) -> tuple[Ints, Ints]:
     """(lane, tile) of every visit in order; only such prefixes of the tile loops below which a walk begins."""
+    split, indices = depth >= nest.lane_depth, nest.operands[n].access.indices
     if not sizes.view:
-        lanes = np.flatnonzero(nest.reached(n, depth)[: nest.lanes if depth >= nest.lane_depth else 1])
+        lanes = np.flatnonzero(nest.reached(n, depth)[: nest.lanes if split else 1])
         return lanes, np.zeros(lanes.size, np.int64)
-    operand, leaves = nest.operands[n], nest.visiting(n, depth)
+    leaves = nest.visiting(n, depth)
     if followed.size < sizes.values.size:
         own = n if len(leaves) > 1 else 0
         leaves[own] = replace(leaves[own], stats=_part(nest, n, sizes, followed))
-    keep, split = tuple(nest.variables(tile_depth).items()), depth >= nest.lane_depth
-    points = nest.counter.by(leaves, nest.variables(depth), keep, split)
-    columns = (*keep, LANE) if split else keep
-    order = np.argsort(pack([points.column(*c) for c in (*columns[len(keep) :], *keep)],
-                            radices((*columns[len(keep) :], *keep), nest.counter.extents)), kind="stable")  # fmt: skip
-    own_columns = [(operand.access.indices[m], g) for m, g in sizes.view]
-    cells = radices(own_columns, nest.extents)
-    stored, visited = pack(
-        [np.concatenate(c) for c in zip(sizes.coords, (points.column(*c) for c in own_columns), strict=True)], cells
-    ), sizes.values.size  # fmt: skip
-    tile = np.searchsorted(stored[:visited], stored[visited:])
+    loops = tuple(nest.variables(tile_depth).items())
+    points = nest.counter.by(leaves, nest.variables(depth), loops, split)
+    along = (LANE, *loops) if split else loops
+    order = np.argsort(pack([points.column(*c) for c in along], radices(along, nest.counter.extents)), kind="stable")
+    own_columns = [(indices[m], g) for m, g in sizes.view]
+    both = [np.concatenate([at, points.column(*c)]) for at, c in zip(sizes.coords, own_columns, strict=True)]
+    number, tiles = pack(both, radices(own_columns, nest.extents)), sizes.values.size
+    tile = np.searchsorted(number[:tiles], number[tiles:])
     lane = points.column(*LANE) if split else np.zeros(tile.size, np.int64)
     return lane[order], tile[order]
 

@@ -64,7 +64,7 @@ def test_replayed_residencies_are_exact(text: str, residency: str) -> None:
 def test_replays_of_a_share_of_the_tiles_are_close(residency: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("costmodel.visits.REPLAYED_VISITS", 1000)
     rng, ratios = np.random.default_rng(18), []
-    for _ in range(30):
+    for _ in range(15):
         tensors = {"A": random_tensor(rng, (60, 50), 0.1), "B": random_tensor(rng, (50, 70), 0.1)}
         workload = Workload(parse_program("Z(i,j) = A(i,k) * B(k,j)"), tensors)
         base = random_mapping(rng, workload, residency)

@@ -136,8 +136,8 @@ def test_one_prefetched_tile_is_no_overlap_and_two_are_double_buffering(
 ) -> None:
     """Three tiles of one burst each, all on one channel (8 cycles, latency 10), each walked as a fiber of 6 elements.
 
-    Tile 0 is asked for at 1 and there at 19. The scan walks it in turns 19 to 24, so its first coordinate is seen at 20,
-    and leaves it at 25: its buffer is free at 26. The Stop after a fiber waits for the next tile and takes a turn.
+    Tile 0 is asked for at 1 and there at 19. The scan walks it from 19 to 24 (its first coordinate is seen at 20) and
+    leaves it at 25: its buffer is free at 26. The Stop after a fiber waits for the next tile and takes a turn.
     One buffer: tile 1 is asked for at 26 and there at 44; Stop at 44, walk 45 to 50, free at 52. Tile 2 is there at 70;
     Stop at 70, walk 71 to 76, free at 78. Done takes the buffer at 78, is there at 79; Stop, Done at 80, seen at 81.
     Two buffers: tile 1 is asked for at 2, its burst waits until 9, is there at 27; Stop at 27, walk 28 to 33. Tile 2 is
