@@ -1,9 +1,9 @@
 """MappingSpace: the knobs of a workload on a machine, legal by construction where rules have product form.
 
-Given the cuts, loop orders of each region and all other knobs are independent, but for three rules: lanes must not
-outnumber loop steps, units must suffice, and a format with a fixed mode order must suit the loop order. So the space is
-counted as a sum of products (an upper bound by those three rules) and sampled uniformly: cuts in proportion to their
-product, then every knob, then rejection of what the three rules forbid.
+Given the cuts, loop orders of each region and all other knobs are independent, but for four rules: lanes must not
+outnumber loop steps, units must suffice, a format with a fixed mode order must suit the loop order, and ``keep`` needs
+two tile buffers where their number is a knob. So the space is counted as a sum of products (an upper bound by those
+rules) and sampled uniformly: cuts in proportion to their product, then every knob, then rejection of what they forbid.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from mapper.legality import stored_tensors, violations
 from mapper.machine import Machine
 from mapper.mapping import Loops, Mapping
 from mapper.regions import region_label
+from mapper.residency import KEEP
 from mapper.space_limits import SpaceLimits, check_names
 from mapper.violation import Violation
 from mapper.workload import Workload
@@ -183,9 +184,16 @@ class MappingSpace:
         knobs += [(f"lanes.{region_label(region)}", self._lane_choices(fusion, region)) for region in fusion.regions]
         for tensor in stored_tensors(self.workload, fusion.cuts):
             knobs.append((f"format.{tensor}", tuple(map(str, self._allowed_formats(tensor)))))
-        knobs.append(("residency", limits.residency if self.machine.dram_channels is not None else ("none",)))
+        knobs.append(("residency", self._residencies()))
         knobs += [(f"machine.{name}", values) for name, values in sorted(limits.machine.items())]
         return knobs
+
+    def _residencies(self) -> tuple[str, ...]:
+        """Residencies that may be legal: without memory nothing is loaded, and ``keep`` needs a second buffer."""
+        if self.machine.dram_channels is None:
+            return ("none",)
+        most = max(v or 0 for v in self.limits.machine.get("prefetch_tiles", (self.machine.prefetch_tiles,)))
+        return tuple(r for r in self.limits.residency if r != KEEP or most > 1) or self.limits.residency
 
     def _lane_choices(self, fusion: Fusion, region: tuple[int, ...]) -> tuple[tuple[str, int], ...]:
         """(index, lanes): one lane, then powers of two over each index that may be parallel."""

@@ -26,7 +26,7 @@ class SpaceLimits:
     fuse: dict[str, bool] = field(default_factory=dict)
     max_lanes: int = 8
     parallel_indices: tuple[str, ...] | None = None
-    residency: tuple[str, ...] = ("none", "lru")
+    residency: tuple[str, ...] = ("none", "lru", "keep")
     machine: dict[str, tuple[Scalar, ...]] = field(default_factory=dict)
 
 

@@ -61,6 +61,8 @@ def test_size_is_the_product_of_the_knobs() -> None:
     assert MappingSpace(product(), RDA, limits).size() == 6 * 2 * 3 * 2**3
     every = dataclasses.replace(limits, residency=tuple(RESIDENCIES))
     assert MappingSpace(product(), RDA, every).size() == 4 * 6 * 2 * 3 * 2**3
+    single = RDA.with_fields(prefetch_tiles=1)  # keep needs two buffers
+    assert MappingSpace(product(), single, every).size() == 3 * 6 * 2 * 3 * 2**3
     no_memory = load_machine("comal")  # nothing is loaded, so nothing can stay
     assert MappingSpace(product(), no_memory, every).size() == 6 * 2 * 3 * 2**3
 
