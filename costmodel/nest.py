@@ -23,6 +23,7 @@ from mapper.formats import COMPRESSED
 from mapper.lanes import LaneRange, lane_ranges
 from mapper.mapping import Loop, Mapping
 from mapper.program import ZERO_PRESERVING, Access
+from mapper.residency import OVERBOOKED
 from mapper.schedule import Region
 from mapper.storage import Layout, layout_of
 from mapper.workload import Workload
@@ -162,6 +163,21 @@ class Nest:
             others = [o.leaf(self.loops, depth - 1) for m, o in enumerate(self.operands) if m != n]
             return self._per_lane([(1, [own, *others])], depth)
         return self._per_lane([(1, [own])], depth)
+
+    def tile_depth(self, n: int) -> int:
+        """Depth of the innermost tile loop of operand ``n``, 0 where it has none."""
+        own = self.operands[n].loops
+        return max((q for q, loop in enumerate(self.loops, 1) if loop in own and loop[1] == "tile"), default=0)
+
+    def load_depth(self, n: int) -> int:
+        """Depth below which operand ``n`` has its tile load: overbooked, where a walk of the tile begins."""
+        inner = [q for q, loop in enumerate(self.loops) if loop in self.operands[n].loops and loop[1] == "inner"]
+        return inner[0] if self.model.mapping.residency == OVERBOOKED and inner else self.tile_depth(n)
+
+    def walked_at_once(self, n: int) -> bool:
+        """Whether no loop over another index stands between the inner loops of operand ``n``."""
+        inner = [q for q, loop in enumerate(self.loops) if loop in self.operands[n].loops and loop[1] == "inner"]
+        return not inner or inner[-1] - inner[0] == len(inner) - 1
 
     def visiting(self, n: int, depth: int) -> list[Leaf]:
         """Leaves whose join is where operand ``n`` is reached at ``depth``."""

@@ -5,6 +5,10 @@ more than the buffer's bytes of other tiles were used since. Each foreign loop (
 brings the tiles below it, its *panel*, again in every iteration; a tile is taken to be visited in each iteration with
 the same chance, independently (Che's approximation of LRU, IEEE JSAC 20(7), 2002, in iterations instead of time).
 A panel that fits is fetched once, a panel visited whole in every iteration that does not fit is always fetched again.
+
+``keep`` and ``overbooked`` are replayed (``costmodel.visits``), unless all tiles fit. Of a tile larger than the buffer
+``overbooked`` fetches the tail at every walk, so the walks are counted, exactly. Below level L2 ``keep`` holds as many
+mean tiles as fit, and ``overbooked`` loads as ``lru`` does.
 """
 
 from __future__ import annotations
@@ -17,7 +21,9 @@ from costmodel.counting import Leaf
 from costmodel.factors import Floats, Ints, bin_sum, pack, radices
 from costmodel.nest import Nest
 from costmodel.tiles import TileSizes
+from costmodel.visits import replay
 from mapper.machine import Machine
+from mapper.residency import OVERBOOKED, streaming_bytes
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -30,15 +36,70 @@ class _Panels:
     iterations: float
 
 
-def fetches(nest: Nest, n: int, depth: int, sizes: TileSizes, machine: Machine) -> Floats:
-    """Fetches of every tile of operand ``n`` (order of ``sizes``) by all lanes; its last tile loop is at ``depth``."""
-    operand = nest.operands[n]
+@dataclass(frozen=True, slots=True, eq=False)
+class Fetches:
+    """Per tile, by all lanes: ``loads`` of the whole, and ``tails``, walks of a resident tile whose tail streams."""
+
+    loads: Floats
+    tails: Floats
+
+
+def tail_bytes(sizes: TileSizes, machine: Machine) -> Floats:
+    """Bytes of every tile that stream at each walk when it is overbooked; its last bytes are its values."""
+    size, room = sizes.values + sizes.metadata, machine.buffer_bytes
+    if room is None:
+        return np.zeros(size.size)
+    return np.where(size > room, size - room + streaming_bytes(machine), 0.0)
+
+
+def fetches(nest: Nest, n: int, depth: int, sizes: TileSizes, machine: Machine) -> Fetches:
+    """Fetches of every tile of operand ``n`` (order of ``sizes``); its tile load is below the first ``depth`` loops."""
+    policy, none = nest.model.mapping.residency, np.zeros(sizes.values.size)
     copies = 1 if _lane_position(nest, n, sizes) is not None else nest.lanes
-    visits = _visits(nest, n, depth, sizes, None)
-    if nest.model.mapping.residency == "none" or not sizes.values.size:
-        return visits * copies
+    walks = _visits(nest, n, depth, sizes, None)
+    if policy == "none" or not sizes.values.size:
+        return Fetches(walks * copies, none)
+    tile_depth = nest.tile_depth(n)
+    if policy == "lru":
+        return Fetches(_recently_used(nest, n, depth, sizes, walks, machine) * copies, none)
+    visits = walks if depth == tile_depth else np.minimum(walks, _visits(nest, n, tile_depth, sizes, None))
+    if nest.model.level == "L2":
+        loads = _loads(nest, n, depth, sizes, visits * copies, machine)
+    elif policy == OVERBOOKED:
+        loads = _recently_used(nest, n, tile_depth, sizes, visits, machine) * copies
+    else:
+        whole = float((sizes.total_values + sizes.total_metadata) * copies / nest.lanes)
+        kept = 1.0 if machine.buffer_bytes is None else min(1.0, machine.buffer_bytes / max(1e-9, whole))
+        loads = (visits - kept * np.maximum(0.0, visits - 1.0)) * copies
+    tails = np.where(tail_bytes(sizes, machine) > 0, np.maximum(0.0, walks * copies - loads), 0.0)
+    return Fetches(loads, tails if policy == OVERBOOKED else none)
+
+
+def _loads(nest: Nest, n: int, depth: int, sizes: TileSizes, visits: Floats, machine: Machine) -> Floats:
+    """Loads of whole tiles by all lanes, replayed unless every tile stays. Level L2 only."""
+    size, split = sizes.values + sizes.metadata, nest.split
+    alike = split is None or depth < nest.lane_depth or _lane_position(nest, n, sizes) is not None
+    if alike and (machine.buffer_bytes is None or size.sum() <= machine.buffer_bytes):
+        return np.minimum(visits, 1.0 if _lane_position(nest, n, sizes) is not None else nest.lanes)
+    room = int(size.sum()) if machine.buffer_bytes is None else machine.buffer_bytes
+    found = replay(nest, n, depth, nest.tile_depth(n), sizes, float(visits.sum()), room)
+    if found.followed.size == size.size:
+        return found.loads
+    rate = float((found.loads * size).sum() / max(1e-9, float((found.visits * size).sum())))
+    loads = np.maximum(visits * rate, np.minimum(visits, 1.0))
+    loads[found.followed] = found.loads[found.followed]
+    return loads
+
+
+def _recently_used(nest: Nest, n: int, depth: int, sizes: TileSizes, visits: Floats, machine: Machine) -> Floats:
+    """Loads of every tile in one lane when the most recently used stay."""
+    if not depth:
+        return np.minimum(visits, 1.0)
+    operand, room = nest.operands[n], machine.buffer_bytes
     foreign = [q for q, (i, _) in enumerate(nest.loops[:depth], 1) if i not in operand.access.indices]
     size = sizes.values + sizes.metadata
+    if nest.model.mapping.residency == OVERBOOKED and room is not None:
+        size = np.minimum(size, room)
     hits, inner, outer_steps = np.zeros(visits.size), visits, 1.0
     chances = []
     for q in reversed(foreign):
@@ -49,10 +110,10 @@ def fetches(nest: Nest, n: int, depth: int, sizes: TileSizes, machine: Machine) 
         panels = _panels(nest, n, q, sizes)
         active = np.minimum(1.0, outer / outer_steps)
         chance = np.minimum(1.0, np.divide(inner, outer * panels.iterations, out=np.zeros_like(inner), where=outer > 0))
-        kept = _iterations_kept(size * active * panels.share, chance, panels, machine.buffer_bytes)
+        kept = _iterations_kept(size * active * panels.share, chance, panels, room)
         hits += (inner - outer) * _returned(chance, kept, panels.iterations)
         outer_steps *= panels.iterations
-    return (visits - hits) * copies
+    return visits - hits
 
 
 def _lane_position(nest: Nest, n: int, sizes: TileSizes) -> int | None:
@@ -77,6 +138,8 @@ def _visits(nest: Nest, n: int, depth: int, sizes: TileSizes, dropped_from: int 
     if nest.model.level != "L2":
         return np.full(sizes.values.size, nest.counter.total(leaves, variables) / max(1.0, sizes.tiles) / lanes)
     keep = tuple((operand.access.indices[m], g) for m, g in sizes.view)
+    if not keep:
+        return np.array([nest.counter.total(leaves, variables) / lanes])
     return nest.counter.by(leaves, variables, keep).at(sizes.coords, radices(keep, nest.extents)) / lanes
 
 

@@ -10,6 +10,7 @@ from costmodel.traffic import operand_sizes
 from mapper.legality import violations
 from mapper.machine import Machine
 from mapper.mapping import Mapping
+from mapper.residency import OVERBOOKED
 from mapper.schedule import schedule
 from mapper.workload import Workload
 
@@ -38,7 +39,11 @@ def screen(
 def capacity_verdicts(
     workload: Workload, mapping: Mapping, machine: Machine, statistics: Statistics | None = None
 ) -> tuple[Verdict, ...]:
-    """``tile-over-capacity`` for every operand of a legal mapping whose largest tile exceeds its buffer."""
+    """``tile-over-capacity`` for every operand of a legal mapping whose largest tile exceeds its buffer.
+
+    ``overbooked`` allows that where each walk of a tile goes through it once, from its first byte to its last: no loop
+    over another index stands between the operand's inner loops.
+    """
     if machine.buffer_bytes is None:
         return ()
     model = Model(workload, mapping, "L2", statistics or shared_statistics())
@@ -47,7 +52,8 @@ def capacity_verdicts(
         for nest in model.nests(region):
             for n, operand in enumerate(nest.operands):
                 largest = operand_sizes(nest, n, machine).largest if operand.stored else 0.0
-                if largest > machine.buffer_bytes:
+                overbooked = mapping.residency == OVERBOOKED and nest.walked_at_once(n)
+                if largest > machine.buffer_bytes and not overbooked:
                     where = f"{operand.access.tensor} in S{nest.number}"
                     limit = f"at most {machine.buffer_bytes}"
                     found.append(Verdict("tile-over-capacity", f"{largest:.0f}", limit, "bytes", where))

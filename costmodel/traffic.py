@@ -2,7 +2,8 @@
 
 Reuse law: a tile of an operand is fetched once per effectual prefix of the tile loops down to the operand's last
 one. Loops below reuse it for free, foreign loops above fetch it again. With ``lru`` the refetches under a foreign
-loop vanish where the panel (all tiles that the operand visits during one iteration of it) fits the buffer.
+loop vanish where the panel (all tiles that the operand visits during one iteration of it) fits the buffer; ``keep``
+and ``overbooked`` are replayed (``costmodel.residency``).
 At level L2 the loads of ``residency: none`` are exact.
 """
 
@@ -17,12 +18,13 @@ from costmodel.accumulators import Reduction, made, reduction_of
 from costmodel.counting import Lanes
 from costmodel.factors import Floats
 from costmodel.nest import Model, Nest
-from costmodel.residency import fetches
+from costmodel.residency import Fetches, fetches, tail_bytes
 from costmodel.statistics import Statistics, TensorStatistics, shared_statistics
 from costmodel.tiles import TileSizes, tile_sizes
 from costmodel.uniform import UniformStatistics
 from mapper.machine import Machine
 from mapper.mapping import Mapping
+from mapper.residency import OVERBOOKED, tiles_ahead
 from mapper.schedule import Conversion, Region, schedule
 from mapper.storage import Layout
 from mapper.tensor import SparseTensor
@@ -120,19 +122,25 @@ def operand_sizes(nest: Nest, n: int, machine: Machine) -> TileSizes:
 
 def _load(nest: Nest, n: int, machine: Machine) -> Transfer:
     operand, sizes = nest.operands[n], operand_sizes(nest, n, machine)
-    depth = max((q for q, loop in enumerate(nest.loops, 1) if loop in operand.loops and loop[1] == "tile"), default=0)
+    depth, burst, scale = nest.load_depth(n), machine.dram_burst_bytes, sizes.tiles / max(1, sizes.values.size)
     reached = nest.reached(n, depth) if depth else np.ones(nest.lanes)
-    fetched = fetches(nest, n, depth, sizes, machine) if depth else np.full(sizes.values.size, float(nest.lanes))
-    fetched = fetched * (sizes.tiles / max(1, sizes.values.size))
-    values, metadata = float((fetched * sizes.values).sum()), float((fetched * sizes.metadata).sum())
+    once = Fetches(np.full(sizes.values.size, float(nest.lanes)), np.zeros(sizes.values.size))
+    found = fetches(nest, n, depth, sizes, machine) if depth else once
+    loads, tails, tail = found.loads * scale, found.tails * scale, tail_bytes(sizes, machine)
+    tail_values = np.minimum(tail, sizes.values)
+    values = float((loads * sizes.values + tails * tail_values).sum())
+    metadata = float((loads * sizes.metadata + tails * (tail - tail_values)).sum())
     traffic = TensorTraffic(operand.access.tensor, "load", "read", values, metadata)
-    bursts = np.ceil((sizes.values + sizes.metadata) / machine.dram_burst_bytes) * machine.dram_burst_bytes
-    moved = float((fetched * bursts).sum())
-    share = float(fetched.sum() / max(1.0, reached.sum()))
+    whole, rest = (np.ceil(b / burst) * burst for b in (sizes.values + sizes.metadata, tail))
+    moved, requests = float((loads * whole + tails * rest).sum()), float((loads + tails).sum())
+    share = requests / max(1.0, float(reached.sum()))
     fibers = np.minimum(nest.joined(depth - 1), reached) if depth else reached
-    turns = _load_turns(reached * share, fibers * min(1.0, share), machine.prefetch_tiles)
+    waited, ahead = share, tiles_ahead(machine, nest.model.mapping.residency)
+    if nest.model.mapping.residency == OVERBOOKED:  # walks of a resident tile stand between the requests in flight
+        waited = -np.expm1(ahead * np.log1p(-min(share, 1 - 1e-15)))
+    turns = _load_turns(reached * waited, fibers * min(1.0, share), ahead)
     port = f"load {operand.access.tensor} of S{nest.number}"
-    return Transfer(traffic, float(fetched.sum()), moved, turns, port, 1.0 - share)
+    return Transfer(traffic, requests, moved, turns, port, 1.0 - share)
 
 
 def _load_turns(requests: Floats, fibers: Floats, ahead: int) -> Floats:

@@ -137,9 +137,8 @@ class _Tally:
             self._unit(
                 "repeat", f"repeat {name}", full * self._round_trips(), (_copies(absent) + absent) * float(full.sum())
             )
-        for operand in present:
-            tiles = [x for x in operand.loops if x[1] == "tile"]
-            if operand.stored and tiles and loop == tiles[-1] and self.machine.dram_channels is not None:
+        for n, operand in enumerate(nest.operands):
+            if operand.stored and nest.load_depth(n) == q and self.machine.dram_channels is not None:
                 self._unit("tile_load", f"load {operand.access.tensor} {self.label}", full, float(full.sum()))
 
     def _round_trips(self) -> float:

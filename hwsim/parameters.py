@@ -25,7 +25,7 @@ PARAMETERS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
         ("depth", "levels", "sizes"),
         ("drain_cycles_per_entry", "capacity_entries", "entry_value_bytes", "entry_metadata_bytes", "tensor", "op"),
     ),
-    "tile_load": (("tensor", "residency"), ("capacity_bytes", "fill_bytes_per_cycle")),
+    "tile_load": (("tensor", "residency"), ("capacity_bytes", "streaming_bytes", "fill_bytes_per_cycle")),
     "store": (
         (
             "tensor", "tile_levels", "kinds", "dims", "tiles", "tile_level_of",
@@ -71,7 +71,7 @@ CHOICES: dict[tuple[str, str], tuple[str, ...]] = {
     ("reduce", "op"): ("sum", "max"),
     ("accumulate", "op"): ("sum", "max"),
     ("reduce", "empty"): ("zero", "empty"),
-    ("tile_load", "residency"): ("none", "lru"),
+    ("tile_load", "residency"): ("none", "lru", "keep", "overbooked"),
     ("sink", "dtype"): ("int", "float"),
 }  # fmt: skip
 """Parameters that are one of a few names."""

@@ -7,6 +7,7 @@ from mapper.mapping import Loops, Mapping
 from mapper.operands import loop_name
 from mapper.program import Program
 from mapper.regions import lanes_text, region_label
+from mapper.residency import RESIDENCIES
 from mapper.rewrites import rewriting
 from mapper.schedule import Conversion, schedule
 from mapper.storage import Layout
@@ -28,10 +29,9 @@ def describe_mapping(program: Program, mapping: Mapping) -> str:
             lines.append(f"  {program.statements[number]}")
             lines.append(f"    loops {_loops(mapping.loops[number])}")
         lines += [f"    writes {tensor} as {_layout(layout)}" for tensor, layout in step.stored]
-    reuse = "tiles are fetched at every visit" if mapping.residency == "none" else "recently used tiles stay on chip"
     formats = ", ".join(f"{t} {Format(kinds)}" for t, kinds in mapping.formats if kinds)
     knobs = "".join(f"; {name} = {value}" for name, value in mapping.machine)
-    return "\n".join([*lines, f"formats: {formats or 'scalars'}; {reuse}{knobs}"])
+    return "\n".join([*lines, f"formats: {formats or 'scalars'}; {RESIDENCIES[mapping.residency]}{knobs}"])
 
 
 def _loops(loops: Loops) -> str:

@@ -72,8 +72,8 @@ class FusedRegion:
         found = []
         for chosen in itertools.product(*(orders for _, orders in self._pins)):
             before = self._stream_edges()
-            for (number, _), order in zip(self._pins, chosen, strict=True):
-                before |= {(self._name(number, a), self._name(number, b)) for a, b in itertools.pairwise(order)}
+            for (number, _), pinned in zip(self._pins, chosen, strict=True):
+                before |= {(self._name(number, a), self._name(number, b)) for a, b in itertools.pairwise(pinned)}
             order = PartialOrder(self._names, frozenset(before), self._together)
             if order.cycle() is None:
                 found.append(order)
@@ -88,7 +88,11 @@ class FusedRegion:
     def orders_of(self, order: tuple[str, ...]) -> Orders:
         """The order of each statement in one order of all logical indices."""
         place = {name: n for n, name in enumerate(order)}
-        return tuple(tuple(sorted(i, key=lambda x, n=n: place[self._name(n, x)])) for n, i in self._indices_by_statement)
+
+        def own(number: int, indices: tuple[str, ...]) -> tuple[str, ...]:
+            return tuple(sorted(indices, key=lambda i: place[self._name(number, i)]))
+
+        return tuple(itertools.starmap(own, self._indices_by_statement))
 
     @cached_property
     def order_count(self) -> int:
@@ -143,10 +147,10 @@ class FusedRegion:
         found = []
         for chosen in itertools.product(*(orders for _, orders in self._pins)):
             before = set()
-            for (number, _), order in zip(self._pins, chosen, strict=True):
-                kept = [name for name in (self._name(number, i) for i in order) if name in names]
+            for (number, _), pinned in zip(self._pins, chosen, strict=True):
+                kept = [name for name in (self._name(number, i) for i in pinned) if name in names]
                 before |= set(itertools.pairwise(kept))
-            order = PartialOrder(tuple(names), frozenset(before), lambda a, b: self._together(a, b))
+            order = PartialOrder(tuple(names), frozenset(before), self._together)
             if order.cycle() is None and order not in found:
                 found.append(order)
         return tuple(found)

@@ -11,6 +11,7 @@ import numpy as np
 
 from mapper.graph import UNCONNECTED, Channel, Context, Dram, Graph
 from mapper.machine import Machine
+from mapper.residency import tiles_ahead
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +89,9 @@ class GraphBuilder:
 
     def _channel(self, stream: Stream, reader: int) -> Channel:
         machine, source = self._machine, self._contexts[stream.context]
-        depth = machine.prefetch_tiles if source.kind == "tile_load" else machine.fifo_depth
+        depth = machine.fifo_depth
+        if source.kind == "tile_load":
+            depth = tiles_ahead(machine, source.params["residency"])
         name = f"{source.name}.{stream.port} -> {self._contexts[reader].name}"
         return Channel(name, depth, machine.channel_latency_cycles, machine.response_latency_cycles)
 

@@ -13,6 +13,7 @@ from mapper.mapping import PARTITIONS, Loops, Mapping
 from mapper.program import Statement
 from mapper.reconvergence import held_back
 from mapper.regions import cut_violations, edge_violations, region_label, stream_nest
+from mapper.residency import RESIDENCIES, tiles_ahead
 from mapper.schedule import Region, schedule
 from mapper.violation import Violation
 from mapper.workload import Workload
@@ -33,6 +34,11 @@ def violations(workload: Workload, mapping: Mapping, machine: Machine) -> tuple[
             f"{len(program.edges)}, {len(program.statements)}",
         )
         return (Violation("wrong-program", got, want, "mapping"),)
+    if mapping.residency not in RESIDENCIES:
+        return (Violation("residency", mapping.residency, f"one of {', '.join(RESIDENCIES)}", "mapping"),)
+    if machine.dram_channels is not None and tiles_ahead(machine, mapping.residency) < 1:
+        limit = "at least 2 under keep: one for the tiles that stay, one for the others"
+        return (Violation("keep-buffers", f"prefetch_tiles {machine.prefetch_tiles}", limit, "machine"),)
     found = [v for n in range(len(program.statements)) for v in _loop_violations(workload, mapping, n)]
     found += cut_violations(program, mapping.cuts)
     if found:

@@ -206,9 +206,7 @@ class _RegionLowering:
             access.pattern,
         )  # fmt: skip
 
-    def _added(
-        self, number: int, statement: Statement, loops: Loops, results: list[_Result], suffix: str
-    ) -> _Result:
+    def _added(self, number: int, statement: Statement, loops: Loops, results: list[_Result], suffix: str) -> _Result:
         """The sum of the partial results of lanes that share a reduction."""
         nest = stream_nest(self._workload.program, number, loops)
         parts = [self._without_empty(statement, r, f"{suffix}.{n}", fused=True) for n, r in enumerate(results)]
@@ -269,7 +267,8 @@ class _RegionLowering:
         if statement.kind == "map":
             op = {"stored_exp": "exp"}.get(statement.function, statement.function)
             params = {"op": op, "factor": statement.factor}
-            return self._build.add("map", f"{statement.function} {label}", [operands[0].value(self._build)], 1, params)[0]
+            reads = [operands[0].value(self._build)]
+            return self._build.add("map", f"{statement.function} {label}", reads, 1, params)[0]
         if (statement.kind, statement.combine) == ("contract", "mul"):  # a pattern only selects
             operands = [o for o in operands if not o.pattern] or operands[:1]
         values = [o.value(self._build) for o in operands]
@@ -352,9 +351,7 @@ class _RegionLowering:
         }
         self._build.add("store", f"store {target.tensor}{suffix}", [*result.crds, result.val], 0, params)
 
-    def _without_empty(
-        self, statement: Statement, result: _Result, suffix: str, fused: bool | None = None
-    ) -> _Result:
+    def _without_empty(self, statement: Statement, result: _Result, suffix: str, fused: bool | None = None) -> _Result:
         """Readers of a stream must not see coordinates whose reduction was empty."""
         if fused is None:
             fused = any(self._workload.program.edges[n].tensor == statement.target.tensor for n in self._region.fused)

@@ -55,7 +55,8 @@ class Mapping:
     ``cuts``: per producer-consumer edge (order of ``Program.edges``), True where the tensor is materialised.
     ``loops``: one per statement. ``formats``: (tensor, level kinds within a tile), sorted by tensor, for every
     tensor that is stored. ``residency``: what a tile buffer does with tiles it held before: ``none`` fetches at
-    every visit, ``lru`` keeps the most recently used that fit. ``machine``: chosen values of machine knobs.
+    every visit, ``lru`` keeps the most recently used that fit, ``keep`` the first that fit, ``overbooked`` as ``lru``
+    but of a tile larger than the buffer its head. ``machine``: chosen values of machine knobs.
     ``variant``: which rewriting of the program is meant (``rewrites.variants``), empty for the program as written.
     """
 

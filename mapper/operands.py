@@ -14,8 +14,8 @@ from mapper.graph_builder import GraphBuilder, Stream
 from mapper.lanes import Slice
 from mapper.machine import Machine
 from mapper.mapping import Loop
+from mapper.residency import OVERBOOKED, streaming_bytes
 from mapper.storage import Storage
-
 
 LaneSlices = dict[Loop, Slice]
 """The loops that a lane restricts, and to which coordinates."""
@@ -38,8 +38,12 @@ class Operand(Protocol):
 
 
 class StoredOperand:
-    """A tensor read from memory: root, scanners over its levels, a tile load below its last tile level; with ``pattern``
-    its stored entries count as 1."""
+    """A tensor read from memory: root, scanners over its levels, a tile load below its last tile level; with
+    ``pattern`` its stored entries count as 1.
+
+    Overbooked tiles are loaded below all loops above their first inner level instead: each walk of a tile is a visit,
+    as the tail of a tile larger than its buffer must stream anew.
+    """
 
     def __init__(
         self, build: GraphBuilder, machine: Machine, name: str, tensor: str, loops: tuple[Loop, ...],
@@ -48,10 +52,15 @@ class StoredOperand:
         self.name, self.tensor, self.loops, self.pattern = name, tensor, loops, pattern
         self._storage, self._residency, self._slices, self._machine = storage, residency, slices, machine
         (self.ref,) = build.add("root", f"root {name}")
-        if not any(part == "tile" for _, part in loops):
+        tiles = sum(part == "tile" for _, part in loops)
+        self._load_before = loops[tiles] if residency == OVERBOOKED and loops else None
+        self._load_after = loops[tiles - 1] if tiles and not self._load_before else None
+        if not self._load_before and not self._load_after:
             self._load(build)
 
     def scan(self, build: GraphBuilder, loop: Loop, joined: bool) -> tuple[Stream, Stream]:
+        if loop == self._load_before:
+            self._load(build)
         arrays: dict[str, Any] = {}
         if self._storage is not None:
             level = self._storage.levels[self.loops.index(loop)]
@@ -63,7 +72,7 @@ class StoredOperand:
 
     def accept(self, build: GraphBuilder, loop: Loop, payload: Stream, joined: bool) -> None:
         self.ref = payload
-        if loop[1] == "tile" and not any(part == "tile" for _, part in self.loops[self.loops.index(loop) + 1 :]):
+        if loop == self._load_after:
             self._load(build)
 
     def needed_after(self, loop: Loop, nest: tuple[Loop, ...]) -> bool:
@@ -99,6 +108,8 @@ class StoredOperand:
         }
         if self._machine.buffer_bytes_per_cycle is not None:
             params["fill_bytes_per_cycle"] = self._machine.buffer_fill_bytes_per_cycle
+        if self._residency == OVERBOOKED:
+            params["streaming_bytes"] = streaming_bytes(self._machine)
         (self.ref,) = build.add("tile_load", f"load {self.name}", [self.ref], 1, params, arrays)
 
 

@@ -18,6 +18,7 @@ from mapper.legality import stored_tensors
 from mapper.machine import Machine
 from mapper.mapping import Loops, Mapping
 from mapper.region_space import Chooser, RegionSpace, pick
+from mapper.residency import KEEP
 from mapper.space_limits import SpaceLimits
 from mapper.violation import Violation
 from mapper.workload import Workload
@@ -127,7 +128,7 @@ class ProgramSpace:
     def weight(self, fusion: Fusion) -> int:
         """Number of mappings with these cuts."""
         loops = math.prod(self._region(region).count for region in fusion.regions)
-        return loops * math.prod(len(choices) for _, choices in self._knobs(fusion))
+        return int(loops * math.prod(len(choices) for _, choices in self._knobs(fusion)))
 
     def draw(self, rng: np.random.Generator, fusion: Fusion | None = None) -> Mapping:
         """A mapping, every one equally likely (where cuts are not listed: given its cuts). Raises IllegalMapping for a
@@ -191,9 +192,17 @@ class ProgramSpace:
             (f"{self.prefix}format.{tensor}", tuple(map(str, self._allowed_formats(tensor))))
             for tensor in stored_tensors(self.workload, fusion.cuts)
         ]
-        knobs.append(("residency", limits.residency if self.machine.dram_channels is not None else ("none",)))
+        knobs.append(("residency", self._residencies))
         knobs += [(f"machine.{name}", values) for name, values in sorted(limits.machine.items())]
         return knobs
+
+    @cached_property
+    def _residencies(self) -> tuple[str, ...]:
+        """Residencies that may be legal: without memory nothing is loaded, and ``keep`` needs a second buffer."""
+        if self.machine.dram_channels is None:
+            return ("none",)
+        most = max(v or 0 for v in self.limits.machine.get("prefetch_tiles", (self.machine.prefetch_tiles,)))
+        return tuple(r for r in self.limits.residency if r != KEEP or most > 1) or self.limits.residency
 
     def _assemble(self, fusion: Fusion, loops: dict[int, Loops], picks: dict[str, Any]) -> Mapping:
         formats = []

@@ -14,7 +14,6 @@ from mapper.mapping import Lane, Loop, Loops
 from mapper.program import Edge, Program
 from mapper.violation import Violation
 
-
 LogicalIndex = tuple[int, str]
 """An index that fused statements share: the first statement that has it, and its name there."""
 

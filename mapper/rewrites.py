@@ -86,7 +86,9 @@ def _clusters(program: Program) -> list[_Cluster]:
         if _is_product(statement) and number not in below:
             builder = _Gathering(program, inner, {*statement.indices})
             tree = builder.gather(number, {i: i for i in statement.indices})
-            found.append(_Cluster(tuple(builder.statements), statement.target, tuple(builder.leaves), tree, builder.names))
+            found.append(
+                _Cluster(tuple(builder.statements), statement.target, tuple(builder.leaves), tree, builder.names)
+            )
     return found
 
 
@@ -266,8 +268,7 @@ class _Lifting:
     def run(self, edge: Edge) -> Program | None:
         """The program in which the reader of ``edge`` reads the lifted tensor, None if it cannot be lifted."""
         reader = self.program.statements[edge.consumer]
-        names = {made: read for made, read in renaming(self.program, edge).items()}
-        lifted = self._lift(edge.producer, names)
+        lifted = self._lift(edge.producer, renaming(self.program, edge))
         if lifted is None:
             return None
         operands = tuple(lifted if n == edge.operand else a for n, a in enumerate(reader.operands))
@@ -286,12 +287,12 @@ class _Lifting:
             names[index] = self._index(index, names)
         operands = []
         driven = False
-        for n, access in enumerate(statement.operands):
+        for access in statement.operands:
             renamed = replace(access, indices=tuple(names[i] for i in access.indices))
             producer = self.program.producers.get(access.tensor)
             if producer is not None and set(renamed.indices) & set(self.driver.indices) and not access.pattern:
-                target = self.program.statements[producer].target.indices
-                below = self._lift(producer, {made: names[read] for made, read in zip(target, access.indices, strict=True)})
+                made = self.program.statements[producer].target.indices
+                below = self._lift(producer, dict(zip(made, renamed.indices, strict=True)))
                 if below is None:
                     return None
                 operands.append(below)

@@ -36,7 +36,7 @@ class SpaceLimits:
     partitions: tuple[str, ...] = PARTITIONS
     max_lanes: int = 8
     parallel_indices: tuple[str, ...] | None = None
-    residency: tuple[str, ...] = ("none", "lru")
+    residency: tuple[str, ...] = ("none", "lru", "keep")
     machine: dict[str, tuple[Scalar, ...]] = field(default_factory=dict)
 
     def chosen_variants(self, program: Program) -> tuple[str, ...]:

@@ -9,11 +9,10 @@ from mapper.errors import InputError
 from mapper.formats import Format, parse_format
 from mapper.machine import Machine, load_machine, numeric_fields
 from mapper.program import Program
+from mapper.residency import RESIDENCIES
 from mapper.space_limits import Scalar, SpaceLimits
 from studies.document import Document
 from studies.schema import MappingModel, SpecModel
-
-RESIDENCIES = ("none", "lru")
 
 UNTILED = 0
 """Tile extent by which SpaceLimits says that an index is not tiled."""

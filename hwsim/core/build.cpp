@@ -111,11 +111,15 @@ Task tile_load_task(const Builder& b) {
                 .metadata_bytes = b.values<std::int64_t>("metadata_bytes"),
                 .address = b.values<std::int64_t>("address"),
                 .account = b.account("tensor"),
-                .keeps = b.choice<int>("residency", {"none", "lru"}) == 1,
+                .residency = b.choice<Residency>("residency", {"none", "lru", "keep", "overbooked"}),
                 .capacity_bytes = b.param<std::int64_t>("capacity_bytes", 0),
+                .streaming_bytes = b.param<std::int64_t>("streaming_bytes", 0),
                 .fill_bytes_per_cycle = b.param("fill_bytes_per_cycle", 0.0)};
   if (plan.value_bytes.size() != plan.address.size() || plan.metadata_bytes.size() != plan.address.size())
     b.u.fail("arrays 'value_bytes', 'metadata_bytes' and 'address' must have one entry per tile each.");
+  if (plan.streaming_bytes < 0 || plan.streaming_bytes > plan.capacity_bytes)
+    b.u.fail("'streaming_bytes' must be between 0 and 'capacity_bytes', got " + std::to_string(plan.streaming_bytes) +
+             " of " + std::to_string(plan.capacity_bytes) + ".");
   return tile_load(b.u, b.in(0), b.out(0), plan);
 }
 

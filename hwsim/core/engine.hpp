@@ -125,6 +125,8 @@ struct Unit {
 struct In {
   Channel* channel = nullptr;
   bool connected() const { return channel; }
+  // Whether references to tiles come in: their slots are the tile's buffers, freed only once the tile was walked.
+  bool holds_tiles() const { return channel->producer->kind == "tile_load"; }
   HWSIM_INLINE bool starved() const { return channel->empty(); }
   HWSIM_INLINE Token head() const { return channel->front(); }
   HWSIM_INLINE Token peek(Unit& u) const { return channel->peek(u.t); }

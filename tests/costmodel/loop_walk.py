@@ -13,6 +13,7 @@ from mapper.lanes import LaneRange, lane_ranges
 from mapper.machine import Machine
 from mapper.mapping import Loop, Mapping
 from mapper.program import ZERO_PRESERVING, Access
+from mapper.residency import streaming_bytes
 from mapper.storage import layout_of, store_tensor
 from mapper.workload import Workload
 
@@ -78,6 +79,7 @@ class _Walk:
         self.statement, self.plan = workload.program.statements[number], mapping.loops[number]
         self.nest, self.extents, self.lane = self.plan.nest, workload.extents[number], lane
         self.operands = [StoredOperand(workload, mapping, number, a) for a in self.statement.operands]
+        self.late = mapping.residency == "overbooked"  # a visit is the begin of a walk, not the arrival at a tile
         self.found = Walked(visits={n: [] for n in range(len(self.operands))})
         held = [a.indices for a in self.statement.operands]
         if self.statement.kind == "add":
@@ -88,7 +90,7 @@ class _Walk:
 
     def run(self) -> Walked:
         for n, operand in enumerate(self.operands):
-            if not any(part == "tile" for _, part in operand.levels):
+            if not operand.levels or (not self.late and not any(part == "tile" for _, part in operand.levels)):
                 self.found.visits[n].append(())
         self._descend(0, {}, [() for _ in self.operands])
         return self.found
@@ -103,6 +105,9 @@ class _Walk:
         for n, operand in enumerate(self.operands):
             if loop in operand.levels:
                 node = nodes[n]
+                first = next(x for x in operand.levels if x[1] == "inner")
+                if self.late and loop == first and node is not None:
+                    self.found.visits[n].append(node)
                 below = operand.children.get(node, []) if node is not None else []
                 sides[n] = {c for c in below if self._in_lane(loop, c)}
                 self.found.scanned[n, depth + 1] += len(sides[n])
@@ -118,7 +123,7 @@ class _Walk:
             for n, side in sides.items():
                 fresh[n] = (*nodes[n], c) if c in side else None  # type: ignore[misc]
                 tiles = [x for x in self.operands[n].levels if x[1] == "tile"]
-                if c in side and tiles and loop == tiles[-1]:
+                if c in side and tiles and loop == tiles[-1] and not self.late:
                     self.found.visits[n].append(fresh[n] or ())
             self._descend(depth + 1, {**at, loop: c}, fresh)
 
@@ -153,16 +158,23 @@ def fetched(
     visits: list[Prefix], sizes: dict[Prefix, tuple[int, int]], mapping: Mapping, machine: Machine
 ) -> np.ndarray:
     """(value bytes, metadata bytes) that a lane's tile buffer loads for a sequence of visits."""
-    total = np.zeros(2)
-    held: OrderedDict[Prefix, int] = OrderedDict()
+    total, policy = np.zeros(2), mapping.residency
+    room = np.inf if machine.buffer_bytes is None else machine.buffer_bytes
+    held: OrderedDict[Prefix, float] = OrderedDict()
     for tile in visits:
-        if mapping.residency == "lru" and tile in held:
+        values, metadata = sizes[tile]
+        size, larger = values + metadata, values + metadata > room
+        if tile in held and policy == "overbooked" and larger:
+            tail = size - (room - streaming_bytes(machine))
+            total += min(values, tail), tail - min(values, tail)
+        elif tile not in held:
+            total += values, metadata
+        if policy == "keep" and tile not in held and sum(held.values()) + size <= room:
+            held[tile] = size
+        if policy in ("lru", "overbooked"):
+            held[tile] = room if policy == "overbooked" and larger else size
             held.move_to_end(tile)
-            continue
-        total += sizes[tile]
-        if mapping.residency == "lru":
-            held[tile] = sum(sizes[tile])
-            while machine.buffer_bytes is not None and sum(held.values()) > machine.buffer_bytes:
+            while sum(held.values()) > room:
                 held.popitem(last=False)
     return total
 

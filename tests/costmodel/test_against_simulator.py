@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,8 +16,10 @@ from mapper.lowering import lower_conversion, lower_region
 from mapper.machine import Machine
 from mapper.mapping import Mapping
 from mapper.notation import parse_program
+from mapper.residency import RESIDENCIES
 from mapper.schedule import Conversion, schedule
 from mapper.space import MappingSpace
+from mapper.space_limits import SpaceLimits
 from mapper.storage import Layout, Storage, store_tensor
 from mapper.synthetic import generate
 from mapper.workload import Workload
@@ -39,6 +43,9 @@ CASES = {
     },
 }
 
+WITHIN = {"none": 1 + 1e-6, "lru": 2.0, "keep": 1.1, "overbooked": 1.1}
+"""Predicted over counted loads of a tensor, at most; long walks are replayed in part."""
+
 
 def simulated(workload: Workload, mapping: Mapping, machine: Machine) -> list[Profile]:
     def stored(tensor: str, layout: Layout) -> Storage:
@@ -57,11 +64,12 @@ def simulated(workload: Workload, mapping: Mapping, machine: Machine) -> list[Pr
 @pytest.mark.parametrize("text", CASES)
 def test_random_mappings(text: str) -> None:
     rng = np.random.default_rng(21)
-    machine = RDA.with_fields(buffer_bytes=4096, accumulator_bytes=2048)
+    machine = RDA.with_fields(buffer_bytes=1024, accumulator_bytes=2048)
     tensors = {n: generate(kind, seed=s, **p) for s, (n, (kind, p)) in enumerate(CASES[text].items())}
     workload = Workload(parse_program(text), tensors)
-    space, statistics, errors = MappingSpace(workload, machine), Statistics(), []
-    while len(errors) < 25:
+    space = MappingSpace(workload, machine, SpaceLimits(residency=tuple(RESIDENCIES)))
+    statistics, errors, overflowing = Statistics(), list[Any](), 0
+    while len(errors) < 40:
         mapping = space.sample(rng)
         if screen(workload, mapping, machine, statistics):
             continue
@@ -69,15 +77,17 @@ def test_random_mappings(text: str) -> None:
         if any(p.status != "done" for p in profiles):
             continue
         found = estimate(workload, mapping, machine, statistics=statistics)
+        overflowing += any(size > machine.buffer_bytes for _, size in found.largest_tiles)
         moved: Counter[str] = Counter()
         for row in (r for p in profiles for r in p.traffic if r.direction == "read" and r.tensor in workload.tensors):
             moved[row.tensor] += row.values_bytes + row.metadata_bytes
         for tensor, count in moved.items():
             reads = sum(t.bytes for t in found.traffic if (t.tensor, t.direction) == (tensor, "read"))
-            assert reads == pytest.approx(count) or (mapping.residency == "lru" and 0.5 < reads / count < 2), mapping
+            assert abs(math.log(reads / count)) < math.log(WITHIN[mapping.residency]), mapping
         cycles, tokens = sum(p.cycles for p in profiles), sum(p.tokens for p in profiles)
         assert found.multiplies == sum(p.effectual_multiplies for p in profiles)
         errors.append(np.abs(np.log([found.latency_cycles / cycles, found.tokens / tokens])))
     latency, tokens = np.exp(np.mean(errors, axis=0))
     assert latency < 1.15
     assert tokens < 1.04
+    assert overflowing

@@ -31,6 +31,20 @@ def test_the_largest_tile_decides_to_the_byte() -> None:
         assert found == [Verdict("tile-over-capacity", str(largest), f"at most {room}", "bytes", "A in S0")] * verdicts
 
 
+def test_overbooked_tiles_may_overflow_where_each_walk_goes_through_them_once() -> None:
+    work, machine = workload(), RDA.with_fields(buffer_bytes=64)
+
+    def over(order: tuple[str, ...], residency: str) -> set[str]:
+        mapping = Mapping((), (Loops(order, (("i", 16), ("k", 16))),), KINDS, residency)
+        return {v.where for v in capacity_verdicts(work, mapping, machine, Statistics())}
+
+    for residency in ("none", "lru", "keep"):
+        assert over(("i", "k", "j"), residency) == {"A in S0", "B in S0"}
+    assert over(("i", "k", "j"), "overbooked") == set()
+    assert over(("i", "j", "k"), "overbooked") == {"A in S0"}  # each row is walked once more for every j
+    assert over(("k", "i", "j"), "overbooked") == {"B in S0"}
+
+
 def test_unlimited_buffers_hold_everything() -> None:
     mapping = Mapping((), (Loops(("i", "k", "j")),), KINDS)
     assert capacity_verdicts(workload(), mapping, RDA.with_fields(buffer_bytes=None), Statistics()) == ()

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import dataclasses
 from collections import Counter
 
 import numpy as np
@@ -42,6 +43,44 @@ def test_loads_without_residency_are_exact(text: str) -> None:
         traffic = predict_traffic(workload, mapping, RDA, statistics=Statistics())
         for tensor, expected in walked_loads(workload, mapping).items():
             assert loaded(traffic, tensor) == pytest.approx(tuple(expected), abs=1e-6), mapping
+
+
+@pytest.mark.parametrize("residency", ["keep", "overbooked"])
+@pytest.mark.parametrize("text", PROGRAMS)
+def test_replayed_residencies_are_exact(text: str, residency: str) -> None:
+    rng = np.random.default_rng(17)
+    for n in range(30):
+        workload = random_workload(rng, text)
+        mapping = random_mapping(rng, workload, residency, padded=True)
+        machine = RDA.with_fields(
+            buffer_bytes=None if n % 10 == 9 else 90 + 50 * n, dram_burst_bytes=8, dram_latency_cycles=n % 3
+        )
+        traffic = predict_traffic(workload, mapping, machine, statistics=Statistics())
+        for tensor, expected in walked_loads(workload, mapping, machine).items():
+            assert loaded(traffic, tensor) == pytest.approx(tuple(expected), abs=1e-6), (mapping, machine)
+
+
+@pytest.mark.parametrize("residency", ["keep", "overbooked"])
+def test_replays_of_a_share_of_the_tiles_are_close(residency: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("costmodel.visits.REPLAYED_VISITS", 1000)
+    rng, ratios = np.random.default_rng(18), []
+    for _ in range(15):
+        tensors = {"A": random_tensor(rng, (60, 50), 0.1), "B": random_tensor(rng, (50, 70), 0.1)}
+        workload = Workload(parse_program("Z(i,j) = A(i,k) * B(k,j)"), tensors)
+        base = random_mapping(rng, workload, residency)
+        tiles = tuple((i, int(rng.integers(2, 7))) for i in "ijk")
+        loops = Loops(base.loops[0].order, tiles, base.loops[0].parallel)
+        mapping = dataclasses.replace(base, loops=(loops,))
+        machine = RDA.with_fields(
+            buffer_bytes=int(rng.choice([100, 400, 1600, 6400])), dram_burst_bytes=8, dram_latency_cycles=1
+        )
+        traffic = predict_traffic(workload, mapping, machine, statistics=Statistics())
+        for tensor, expected in walked_loads(workload, mapping, machine).items():
+            ratios.append(sum(loaded(traffic, tensor)) / expected.sum())
+    errors = np.abs(np.log(ratios))
+    assert np.exp(errors.mean()) < 1.03
+    assert np.exp(errors.max()) < 1.8
+    assert (errors > 1e-9).mean() > 0.1  # some were replayed in part
 
 
 @pytest.mark.parametrize("text", PROGRAMS)

@@ -47,7 +47,10 @@ def scan(u: Unit) -> Body:
     low, high = u.params.get("lo", -math.inf), u.params.get("hi", math.inf)
     phase, step = u.params.get("phase", 0), u.params.get("step", 1)
     while True:
-        ref = yield from u.pop(u.ins[0])
+        ref = yield from u.peek(u.ins[0])
+        holds = is_val(ref) and u.ins[0].from_memory  # a tile keeps its buffer until it was walked
+        if not holds:
+            yield from u.pop(u.ins[0])
         if ref == DONE:
             yield from u.push_all(u.outs, DONE)
             return
@@ -59,6 +62,8 @@ def scan(u: Unit) -> Body:
                     yield from u.push(u.outs[0], val_token(c))
                     yield from u.push(u.outs[1], val_token(p))
                     u.cost()
+        if holds:
+            yield from u.pop(u.ins[0])
         closing = stop_token(ref[1] + 1) if is_stop(ref) else (yield from closing_stop(u, u.ins[0]))
         yield from u.push_all(u.outs, closing)
         u.cost()

@@ -100,7 +100,7 @@ def _drain(u: Unit, entries: list[tuple[tuple[int, ...], float]], level: int, pe
 
 def tile_load(u: Unit) -> Body:
     p, sizes = u.params, u.arrays
-    kept: dict[int, int] = {}  # tile to bytes, least recently used first
+    held: dict[int, int] = {}  # tile to bytes that it occupies, least recently used first
     rate, filled = p.get("fill_bytes_per_cycle", math.inf), 0
     while True:
         ref = yield from u.pop(u.ins[0])
@@ -110,17 +110,14 @@ def tile_load(u: Unit) -> Body:
             values, metadata = sizes["value_bytes"][tile], sizes["metadata_bytes"][tile]
             yield from u.room(u.outs[0])
             if values + metadata:
-                hit = kept.pop(tile, None) is not None
-                if p["residency"] == "lru":
-                    kept[tile] = values + metadata
-                    while p.get("capacity_bytes", 0) and sum(kept.values()) > p["capacity_bytes"]:
-                        del kept[next(iter(kept))]
-                u.counts["hits" if hit else "misses"] += 1
-                if not hit:
-                    u.host.account(p["tensor"], "read", values, metadata)
+                there = _visit(p, held, tile, values + metadata)
+                fetched = ([0] * metadata + [1] * values)[there:]  # metadata comes first in a tile
+                u.counts["misses" if fetched else "hits"] += 1
+                if fetched:
+                    u.host.account(p["tensor"], "read", sum(fetched), len(fetched) - sum(fetched))
                     begin = max(filled, u.t)
-                    available = yield from u.memory(sizes["address"][tile], values + metadata, False)
-                    available = filled = max(available, begin + math.ceil((values + metadata) / rate))
+                    available = yield from u.memory(sizes["address"][tile] + there, len(fetched), False)
+                    available = filled = max(available, begin + math.ceil(len(fetched) / rate))
         yield from u.push(u.outs[0], ref, available)
         if ref == DONE:
             return
@@ -209,6 +206,27 @@ def scan_direct(u: Unit) -> Body:
         closing = stop_token(ref[1] + 1) if is_stop(ref) else (yield from closing_stop(u, u.ins[0]))
         yield from u.push_all(u.outs, closing)
         u.cost()
+
+
+def _visit(p: Any, held: dict[int, int], tile: int, size: int) -> int:
+    """How many bytes of the tile are in the buffer, whose contents the visit changes."""
+    policy, capacity = p["residency"], p.get("capacity_bytes", 0) or float("inf")
+    if policy == "none":
+        return 0
+    if policy == "keep":
+        if tile in held:
+            return size
+        if sum(held.values()) + size <= capacity:
+            held[tile] = size
+        return 0
+    known = held.pop(tile, None)
+    held[tile] = size
+    there = size
+    if policy == "overbooked" and size > capacity:
+        held[tile], there = capacity, capacity - p.get("streaming_bytes", 0)
+    while sum(held.values()) > capacity:
+        del held[next(iter(held))]
+    return 0 if known is None else there
 
 
 def store(u: Unit) -> Body:

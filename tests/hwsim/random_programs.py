@@ -15,6 +15,7 @@ from mapper.lowering import collect_output, lower_conversion, lower_region
 from mapper.machine import Machine, load_machine
 from mapper.mapping import Mapping
 from mapper.notation import CALLABLE, parse_program
+from mapper.residency import RESIDENCIES
 from mapper.schedule import Conversion, Region, schedule
 from mapper.space import MappingSpace
 from mapper.space_limits import SpaceLimits
@@ -58,8 +59,10 @@ def random_step(rng: np.random.Generator) -> LoweredStep:
             machine = random_machine(rng)
             indices = (i for s in workload.program.statements for i in s.indices)
             tiles: dict[str, tuple[int, ...]] = {i: TILES[rng.integers(len(TILES))] for i in indices}
-            limits = SpaceLimits(max_lanes=int(rng.choice([1, 1, 2])), tiles=tiles)
+            lanes = int(rng.choice([1, 1, 2, 4]))
+            limits = SpaceLimits(max_lanes=lanes, tiles=tiles, residency=tuple(RESIDENCIES))
             mapping = MappingSpace(workload, machine, limits).sample(rng, tries=50)
+            workload = workload.variant(mapping.variant)
             steps = schedule(workload.program, mapping).steps
         except EmptySpace:
             continue

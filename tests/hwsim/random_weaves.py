@@ -154,8 +154,9 @@ class _Weave:
         if nest.refs:
             sizes = self.rng.integers(0, 60, (2, ROWS)) * (self.rng.random(ROWS) < 0.8)
             arrays = {"value_bytes": sizes[0], "metadata_bytes": sizes[1], "address": np.cumsum(sizes.sum(axis=0))}
-            params = {"tensor": self.account(), "residency": self.pick(["none", "lru"]),
-                      "capacity_bytes": self.pick([0, 50, 200])}  # fmt: skip
+            residency, capacity = self.pick(["none", "lru", "keep", "overbooked"]), self.pick([0, 50, 200])
+            params = {"tensor": self.account(), "residency": residency, "capacity_bytes": capacity,
+                      "streaming_bytes": self.pick([0, capacity // 4, capacity])}  # fmt: skip
             if self.rng.random() < 0.3:
                 params["fill_bytes_per_cycle"] = self.pick([0.5, 3.0, 16.0])
             arrays = {name: np.ascontiguousarray(a, dtype=np.int64) for name, a in arrays.items()}

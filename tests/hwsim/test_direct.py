@@ -153,7 +153,7 @@ def test_stored_levels_give_the_same_streams_off_chip(
     ("arrays", "params", "message"),
     [
         ({"pos": [0, 2]}, {"crd_bits": 32}, "a dense level stores nothing"),
-        (COMPRESSED, {"crd_bits": 32, "lo": 1}, "none that is read off-chip"),
+        (COMPRESSED, {"crd_bits": 32, "lo": 1}, "lanes cannot share a level"),
         (COMPRESSED, {}, "parameter 'crd_bits' is missing"),
         (COMPRESSED, {"crd_bits": 0}, "widths of elements at least 1 bit"),
         (COMPRESSED, {"crd_bits": 8, "crd_address": -1}, "'crd_address' must not be negative"),

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 from unit_harness import run_unit
 
+from hwsim import simulate
 from mapper.errors import GraphError
-from mapper.graph import Dram
+from mapper.graph import Channel, Context, Dram, Graph
 
 DRAM = Dram(channels=2, bytes_per_cycle=8, burst_bytes=64, latency_cycles=10)  # a burst takes 8 cycles
 TILES = {"value_bytes": [64, 128, 0], "metadata_bytes": [0, 8, 0], "address": [0, 64, 200]}
@@ -82,6 +83,84 @@ def test_lru_against_a_plain_list() -> None:
     )  # fmt: skip
     assert (run.profile.tile_misses, run.profile.traffic_bytes) == (misses, moved)
     assert run.profile.tile_hits == int((sizes[refs] > 0).sum()) - misses
+
+
+def test_keep_pins_what_came_first() -> None:
+    # 64 bytes of tile 0 stay; tile 1 (136 bytes) never fits beside it and comes at each visit, though tile 0 is idle.
+    run = load("0 1 1 0 1 D", "keep", 150)
+    assert (run.profile.tile_hits, run.profile.tile_misses) == (1, 4)
+    assert run.profile.traffic_bytes == 64 + 3 * 136
+    # A later tile may still fit: 64 of 100 bytes are taken, tile 1 is too large, 30 bytes of tile 3 fit.
+    sizes = {"value_bytes": [64, 136, 0, 30], "metadata_bytes": [0] * 4, "address": [0, 64, 200, 200]}
+    params = {"tensor": 0, "residency": "keep", "capacity_bytes": 100}
+    run = run_unit("tile_load", ["0 1 3 0 3 1 D"], params=params, arrays=sizes, tensors=("A",), dram=DRAM)
+    assert (run.profile.tile_hits, run.profile.traffic_bytes) == (2, 64 + 136 + 30 + 136)
+
+
+def test_overbooked_streams_the_tail_of_a_large_tile_at_every_visit() -> None:
+    # Tile 1 has 136 bytes for a buffer of 96, of which 32 stream: 64 stay, so each later visit fetches 72 bytes from
+    # address 64 + 64 on, the last of the tile: values. Tile 0 (64 bytes) needs room and drives it out.
+    options = {"capacity": 96, "streaming": 32}
+    for refs, traffic, hits, misses in (
+        ("1 D", 136, 0, 1),
+        ("1 1 1 D", 136 + 2 * 72, 0, 3),
+        ("1 0 0 1 D", 136 + 64 + 136, 1, 3),
+        ("0 1 0 D", 64 + 136 + 64, 0, 3),
+    ):
+        run = overbooked(refs, **options)
+        found = run.profile.traffic_bytes, run.profile.tile_hits, run.profile.tile_misses
+        assert found == (traffic, hits, misses), refs
+    (row,) = overbooked("1 1 D", **options).profile.traffic
+    assert (row.values_bytes, row.metadata_bytes) == (128 + 72, 8)
+    # t=1: bursts 1 2 3 (bytes 64 to 199): channel 1 until 17, channel 0 until 9: there at 27. t=2: bytes 128 to 199 are
+    # bursts 2 and 3: channel 0 from 9 to 17, channel 1 from 17 to 25: there at 35.
+    assert overbooked("1 1 D", **options).timed == ("1@27 1@35 D@35",)
+    # With a buffer that holds it whole, nothing streams.
+    assert overbooked("1 1 D", capacity=136, streaming=32).profile.traffic_bytes == 136
+
+
+def overbooked(refs: str, capacity: int, streaming: int) -> Any:
+    params = {"tensor": 0, "residency": "overbooked", "capacity_bytes": capacity, "streaming_bytes": streaming}
+    return run_unit("tile_load", [refs], params=params, arrays=TILES, tensors=("A",), dram=DRAM)
+
+
+@pytest.mark.parametrize("streaming", [-1, 97])
+def test_the_streaming_region_is_a_part_of_the_buffer(streaming: int) -> None:
+    with pytest.raises(GraphError, match=f"'streaming_bytes' must be between 0 and 'capacity_bytes', got {streaming}"):
+        overbooked("0 D", 96, streaming)
+
+
+@pytest.mark.parametrize(("prefetch", "starts", "cycles"), [(1, [20, 46, 72], 81), (2, [20, 29, 46], 53)])
+def test_one_prefetched_tile_is_no_overlap_and_two_are_double_buffering(
+    prefetch: int, starts: list[int], cycles: int
+) -> None:
+    """Three tiles of one burst each, all on one channel (8 cycles, latency 10), each walked as a fiber of 6 elements.
+
+    Tile 0 is asked for at 1 and there at 19. The scan walks it from 19 to 24 (its first coordinate is seen at 20) and
+    leaves it at 25: its buffer is free at 26. The Stop after a fiber waits for the next tile and takes a turn.
+    One buffer: tile 1 is asked for at 26 and there at 44; Stop at 44, walk 45 to 50, free at 52. Tile 2 is there at 70;
+    Stop at 70, walk 71 to 76, free at 78. Done takes the buffer at 78, is there at 79; Stop, Done at 80, seen at 81.
+    Two buffers: tile 1 is asked for at 2, its burst waits until 9, is there at 27; Stop at 27, walk 28 to 33. Tile 2 is
+    asked for at 26, during the walk of tile 1, and there at 44; Stop at 44, walk 45 to 50; Stop at 51, Done seen at 53.
+    """
+    refs = {"tokens": [("val", 0), ("val", 1), ("val", 2), ("done",)]}
+    tiles = {"value_bytes": [64] * 3, "metadata_bytes": [0] * 3, "address": [0, 64, 128]}
+    arrays = {name: np.array(a, dtype=np.int64) for name, a in tiles.items()}
+    graph = Graph(
+        (
+            Context("refs", "source", (), (0,), refs),
+            Context("load", "tile_load", (0,), (1,), {"tensor": 0, "residency": "none"}, arrays),
+            Context("walk", "scan", (1,), (2, 3), {}, {"pos": np.array([0, 6, 12, 18])}),
+            Context("crd", "sink", (2,), ()),
+            Context("ref", "sink", (3,), ()),
+        ),
+        (Channel("refs", None), Channel("tiles", prefetch), Channel("crd", None), Channel("ref", None)),
+        ("A",),
+        Dram(channels=1, bytes_per_cycle=8, burst_bytes=64, latency_cycles=10),
+    )
+    profile = simulate(graph)
+    times = [time for (token, time) in profile.sinks["crd"] if token == ("val", 0)]
+    assert (times, profile.cycles) == (starts, cycles)
 
 
 def test_without_memory_loads_take_no_time() -> None:

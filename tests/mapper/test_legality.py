@@ -10,6 +10,7 @@ from mapper.legality import units_used, violations
 from mapper.machine import load_machine
 from mapper.mapping import Loops, Mapping
 from mapper.notation import parse_program
+from mapper.residency import RESIDENCIES
 from mapper.schedule import schedule
 from mapper.synthetic import generate
 from mapper.workload import Workload
@@ -32,6 +33,21 @@ def test_memory_that_does_not_hold_whole_bursts() -> None:
         (found,) = violations(PRODUCT, GOOD, RDA.with_fields(**{field: 96}))
         assert str(found) == f"memory at rda: {field} 96 (must be a multiple of dram_burst_bytes, 64)"
         assert violations(PRODUCT, GOOD, RDA.with_fields(**{field: 96, "dram_burst_bytes": 32})) == ()
+
+
+def test_residencies_are_known() -> None:
+    for name in RESIDENCIES:
+        assert violations(PRODUCT, dataclasses.replace(GOOD, residency=name), RDA) == ()
+    (broken,) = violations(PRODUCT, dataclasses.replace(GOOD, residency="fifo"), RDA)
+    assert str(broken) == "residency at mapping: fifo (must be one of none, lru, keep, overbooked)"
+
+
+def test_keep_needs_a_second_buffer() -> None:
+    single = RDA.with_fields(prefetch_tiles=1)
+    assert violations(PRODUCT, GOOD, single) == ()
+    (broken,) = violations(PRODUCT, dataclasses.replace(GOOD, residency="keep"), single)
+    assert (broken.rule, broken.measured) == ("keep-buffers", "prefetch_tiles 1")
+    assert violations(PRODUCT, dataclasses.replace(GOOD, residency="keep"), load_machine("comal")) == ()
 
 
 @pytest.mark.parametrize(

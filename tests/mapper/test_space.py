@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any
@@ -17,6 +18,7 @@ from mapper.formats import parse_format
 from mapper.machine import load_machine
 from mapper.mapping import Mapping
 from mapper.notation import parse_program
+from mapper.residency import RESIDENCIES
 from mapper.space import MappingSpace
 from mapper.space_limits import SpaceLimits
 from mapper.synthetic import generate
@@ -57,11 +59,17 @@ def test_size_is_the_product_of_the_knobs() -> None:
     limits = SpaceLimits(max_lanes=2, tiles={"i": (8, 16), "j": (0,), "k": (4,)}, residency=("none",))
     # 6 orders x 2 tiles of i x (no lanes, 2 over i, 2 over j) x 2 formats for each of A, B, Z
     assert MappingSpace(product(), RDA, limits).size() == 6 * 2 * 3 * 2**3
+    every = dataclasses.replace(limits, residency=tuple(RESIDENCIES))
+    assert MappingSpace(product(), RDA, every).size() == 4 * 6 * 2 * 3 * 2**3
+    single = RDA.with_fields(prefetch_tiles=1)  # keep needs two buffers
+    assert MappingSpace(product(), single, every).size() == 3 * 6 * 2 * 3 * 2**3
+    no_memory = load_machine("comal")  # nothing is loaded, so nothing can stay
+    assert MappingSpace(product(), no_memory, every).size() == 6 * 2 * 3 * 2**3
 
 
 def test_samples_are_legal_and_uniform() -> None:
     limits = SpaceLimits(
-        max_lanes=1, tiles={"i": (8, 0), "j": (0,), "k": (0,)}, residency=("none",),
+        max_lanes=1, tiles={"i": (8,), "j": (0,), "k": (0,)}, residency=("keep", "overbooked"),
         formats={t: (parse_format("csf", 2),) for t in "ABZ"},
     )  # fmt: skip
     space = MappingSpace(product(), RDA, limits)

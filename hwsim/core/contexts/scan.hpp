@@ -40,10 +40,12 @@ HWSIM_INLINE std::int64_t emit(Unit& u, Out crd, Out ref, const Level& level, st
 }
 
 // One fiber per reference (none for Empty), then its closing stop, which waits for the next reference: a Stop there
-// is folded in.
+// is folded in. The reference of a tile stays at the head until its fiber has ended.
 inline Task scan(Unit& u, In in, Out crd, Out ref, Level level) {
+  const bool holds = in.holds_tiles();
   for (;;) {
-    POP(r, in);
+    PEEK(r, in);
+    if (!holds || !r.is_val()) in.drop(u);
     if (r.is_done()) break;
     std::int64_t closing = 0;
     if (r.is_stop()) {
@@ -61,6 +63,7 @@ inline Task scan(Unit& u, In in, Out crd, Out ref, Level level) {
           ++p;
         }
       }
+      if (holds && r.is_val()) in.drop(u);
       PEEK(next, in);
       if (next.is_stop()) in.drop(u), closing = next.bits + 1;
     }

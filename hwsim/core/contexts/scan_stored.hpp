@@ -116,8 +116,10 @@ struct Slice {
 // `scan` turn for turn, elements coming from a walk.
 template <class Walk>
 Task scan_walk(Unit& u, In in, Out crd, Out ref, Walk walk, Slice slice) {
+  const bool holds = in.holds_tiles();
   for (;;) {
-    POP(r, in);
+    PEEK(r, in);
+    if (!holds || !r.is_val()) in.drop(u);
     if (r.is_done()) break;
     std::int64_t closing = 0;
     if (r.is_stop()) {
@@ -138,6 +140,7 @@ Task scan_walk(Unit& u, In in, Out crd, Out ref, Walk walk, Slice slice) {
           u.end_turn();
         }
       }
+      if (holds && r.is_val()) in.drop(u);
       PEEK(next, in);
       if (next.is_stop()) in.drop(u), closing = next.bits + 1;
     }

@@ -7,48 +7,66 @@
 
 namespace hwsim {
 
-// Tiles in the buffer, most recently used first, as far as their bytes fit. Capacity 0: everything fits.
-class Residency {
- public:
-  Residency(std::size_t tiles, std::int64_t capacity)
-      : capacity_(capacity), next_(tiles + 1), previous_(tiles + 1), bytes_(tiles, -1) {
-    next_[tiles] = previous_[tiles] = tiles;  // the ring's anchor
-  }
-  bool resident(std::size_t tile) const { return bytes_[tile] >= 0; }
+enum class Residency { none, lru, keep, overbooked };
 
-  void use(std::size_t tile, std::int64_t bytes) {
-    if (resident(tile)) unlink(tile);
+struct TilePlan {
+  std::span<const std::int64_t> value_bytes, metadata_bytes, address;
+  Traffic* account = nullptr;
+  Residency residency = Residency::none;
+  std::int64_t capacity_bytes = 0;   // 0: everything fits
+  std::int64_t streaming_bytes = 0;  // overbooked: what the tail of a tile larger than the buffer streams through
+  double fill_bytes_per_cycle = 0;   // 0: unlimited
+};
+
+// Which bytes of which tiles the buffer holds; under lru and overbooked in a ring, most recently used first.
+class TileBuffer {
+ public:
+  explicit TileBuffer(const TilePlan& plan) : policy_(plan.residency), capacity_(plan.capacity_bytes) {
+    if (policy_ == Residency::none) return;
+    const std::size_t tiles = plan.address.size();
+    next_.resize(tiles + 1), previous_.resize(tiles + 1), bytes_.resize(tiles, -1);
+    next_[tiles] = previous_[tiles] = tiles;  // the ring's anchor
+    head_ = capacity_ - plan.streaming_bytes;
+  }
+
+  // A visit of a tile of so many bytes: how many of its first bytes are there already. The rest must be fetched.
+  std::int64_t visit(std::size_t tile, std::int64_t bytes) {
+    if (policy_ == Residency::none) return 0;
+    const bool here = bytes_[tile] >= 0, larger = capacity_ && bytes > capacity_;
+    if (policy_ == Residency::keep) {
+      if (!here && (!capacity_ || total_ + bytes <= capacity_)) bytes_[tile] = bytes, total_ += bytes;
+      return here ? bytes : 0;
+    }
+    const bool booked = policy_ == Residency::overbooked && larger;
+    if (here) unlink(tile);
+    link(tile, booked ? capacity_ : bytes);
+    while (capacity_ && total_ > capacity_) unlink(previous_[bytes_.size()]);
+    return !here ? 0 : booked ? head_ : bytes;
+  }
+
+ private:
+  void link(std::size_t tile, std::int64_t bytes) {
     const std::size_t anchor = bytes_.size(), first = next_[anchor];
     previous_[tile] = anchor, next_[tile] = first;
     next_[anchor] = previous_[first] = tile;
     bytes_[tile] = bytes, total_ += bytes;
-    while (capacity_ && total_ > capacity_) unlink(previous_[anchor]);
   }
-
- private:
   void unlink(std::size_t tile) {
     next_[previous_[tile]] = next_[tile];
     previous_[next_[tile]] = previous_[tile];
     total_ -= bytes_[tile], bytes_[tile] = -1;
   }
-  std::int64_t capacity_, total_ = 0;
+  Residency policy_;
+  std::int64_t capacity_, head_ = 0, total_ = 0;
   std::vector<std::size_t> next_, previous_;
   std::vector<std::int64_t> bytes_;  // -1: not resident
-};
-
-struct TilePlan {
-  std::span<const std::int64_t> value_bytes, metadata_bytes, address;
-  Traffic* account = nullptr;
-  bool keeps = false;  // lru, else every visit loads
-  std::int64_t capacity_bytes = 0;
-  double fill_bytes_per_cycle = 0;  // 0: unlimited
 };
 
 // Passes references to tiles on when their data is there. Loads are issued one per cycle and pipelined: the clock does
 // not wait for the data, so the capacity of the output channel is the prefetch depth. The buffer is filled as the data
 // come, one tile after the other, no faster than its banks take them in.
 inline Task tile_load(Unit& u, In in, LateOut ref, TilePlan plan) {
-  Residency buffer(plan.keeps ? plan.address.size() : 0, plan.capacity_bytes);
+  TileBuffer buffer(plan);
   Time filled = 0;
   u.loads = true;
   for (;;) {
@@ -67,17 +85,15 @@ inline Task tile_load(Unit& u, In in, LateOut ref, TilePlan plan) {
     AWAIT_ROOM(ref);
     ref.wait_slot(u);
     Time available = 0;
-    if (values + metadata > 0) {
-      const bool hit = plan.keeps && buffer.resident(tile);
-      if (plan.keeps) buffer.use(tile, values + metadata);
-      ++(hit ? u.record.hits : u.record.misses);
-      if (!hit) {
-        plan.account->read.add(values, metadata);
+    if (const std::int64_t bytes = values + metadata; bytes > 0) {
+      const std::int64_t there = buffer.visit(tile, bytes), rest = bytes - there;
+      ++(rest ? u.record.misses : u.record.hits);
+      if (rest) {  // the last bytes of a tile are its values
+        plan.account->read.add(std::min(values, rest), rest - std::min(values, rest));
         const Time begin = std::max(filled, u.t);
-        available = co_await u.access(plan.account, plan.address[tile], values + metadata, false);
+        available = co_await u.access(plan.account, plan.address[tile] + there, rest, false);
         if (plan.fill_bytes_per_cycle > 0)
-          available = filled =
-              std::max(available, begin + Time(std::ceil(double(values + metadata) / plan.fill_bytes_per_cycle)));
+          available = filled = std::max(available, begin + Time(std::ceil(double(rest) / plan.fill_bytes_per_cycle)));
       }
     }
     ref.push(u, r, available);

@@ -1,0 +1,134 @@
+"""Replay of the visits of an operand's tiles, for policies under which it counts which tile came first.
+
+Visits are listed in loop order from the joined prefixes, lane by lane, and run through a buffer. Up to
+``REPLAYED_VISITS`` of them the replay is exact. Beyond, only some tiles of the operand are followed, taken by a hash of
+their number, in a buffer that is smaller by their share of all bytes (spatially hashed sampling as in SHARDS, USENIX
+FAST 2015); the others are fetched at the rate of these.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from costmodel.counting import LANE
+from costmodel.factors import Floats, Ints, bin_sum, pack, radices
+from costmodel.nest import Nest
+from costmodel.statistics import TensorStatistics
+from costmodel.tiles import TileSizes
+from mapper.residency import OVERBOOKED
+from mapper.tensor import SparseTensor
+
+REPLAYED_VISITS = 10_000
+"""Visits that are replayed, about."""
+
+FOLLOWED_TILES = 32
+"""Tiles that are followed at least."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Replay:
+    """``loads`` and ``visits`` of every tile that was ``followed``, summed over lanes; 0 for the others."""
+
+    loads: Floats
+    visits: Floats
+    followed: Ints
+
+
+def replay(nest: Nest, n: int, depth: int, tile_depth: int, sizes: TileSizes, visits: float, room: int) -> Replay:
+    """Replays operand ``n``, whose tile load is below the first ``depth`` loops and last tile loop at ``tile_depth``,
+    in a buffer of ``room`` bytes; there are about ``visits``. Level L2 only."""
+    bytes_of = sizes.descriptor, sizes.total_values, sizes.total_metadata
+    key = ("visits", nest.key, n, nest.model.mapping.residency, bytes_of, room)
+    return nest.model.statistics.remember(key, lambda: _replay(nest, n, depth, tile_depth, sizes, visits, room))
+
+
+def _replay(nest: Nest, n: int, depth: int, tile_depth: int, sizes: TileSizes, visits: float, room: int) -> Replay:
+    size, tiles = sizes.values + sizes.metadata, sizes.values.size
+    followed = np.arange(tiles)
+    if visits > REPLAYED_VISITS:
+        count = max(FOLLOWED_TILES, int(tiles * REPLAYED_VISITS / visits))
+        followed = np.sort(np.argsort(_hashed(followed), kind="stable")[:count])
+    share = size[followed].sum() / size.sum()
+    lane, tile = _sequence(nest, n, depth, tile_depth, sizes, followed)
+    policy = _recent if nest.model.mapping.residency == OVERBOOKED else _first
+    loads = policy(lane, tile, size, float(room), float(share))
+    copies = 1.0 if depth >= nest.lane_depth else float(nest.lanes)
+    return Replay(bin_sum(tile, loads, tiles) * copies, bin_sum(tile, np.ones(tile.size), tiles) * copies, followed)
+
+
+def _hashed(numbers: Ints) -> Ints:
+    return (numbers * 2654435761) % 2**32  # Knuth's multiplicative hash
+
+
+def _sequence(nest: Nest, n: int, depth: int, tile_depth: int, sizes: TileSizes, followed: Ints) -> tuple[Ints, Ints]:
+    """(lane, tile) of every visit in order; only such prefixes of the tile loops below which a walk begins."""
+    split, indices = depth >= nest.lane_depth, nest.operands[n].access.indices
+    if not sizes.view:
+        lanes = np.flatnonzero(nest.reached(n, depth)[: nest.lanes if split else 1])
+        return lanes, np.zeros(lanes.size, np.int64)
+    leaves = nest.visiting(n, depth)
+    if followed.size < sizes.values.size:
+        own = n if len(leaves) > 1 else 0
+        leaves[own] = replace(leaves[own], stats=_part(nest, n, sizes, followed))
+    loops = tuple(nest.variables(tile_depth).items())
+    points = nest.counter.by(leaves, nest.variables(depth), loops, split)
+    along = (LANE, *loops) if split else loops
+    order = np.argsort(pack([points.column(*c) for c in along], radices(along, nest.counter.extents)), kind="stable")
+    own_columns = [(indices[m], g) for m, g in sizes.view]
+    both = [np.concatenate([at, points.column(*c)]) for at, c in zip(sizes.coords, own_columns, strict=True)]
+    number, tiles = pack(both, radices(own_columns, nest.extents)), sizes.values.size
+    tile = np.searchsorted(number[:tiles], number[tiles:])
+    lane = points.column(*LANE) if split else np.zeros(tile.size, np.int64)
+    return lane[order], tile[order]
+
+
+def _part(nest: Nest, n: int, sizes: TileSizes, followed: Ints) -> TensorStatistics:
+    """Statistics of the followed tiles alone."""
+    stats = nest.operands[n].stats
+    assert isinstance(stats, TensorStatistics)
+    tensor = stats.tensor
+
+    def part() -> SparseTensor:
+        cells = [-(-tensor.shape[m] // g) for m, g in sizes.view]
+        tile = pack([tensor.coords[m] // g for m, g in sizes.view], cells)
+        stay = np.isin(tile, pack([c[followed] for c in sizes.coords], cells))
+        return SparseTensor(tensor.shape, tensor.coords[:, stay], tensor.values[stay])
+
+    return nest.model.statistics.named(f"{stats.key} {followed.size} tiles of {sizes.view}", part)
+
+
+def _first(lane: Ints, tile: Ints, size: Floats, room: float, share: float) -> Floats:
+    """Loads at each visit where the first tiles that fit stay for good."""
+    loads = np.ones(tile.size)
+    known, first, number = np.unique(lane * size.size + tile, return_index=True, return_inverse=True)
+    kept, held, current = np.zeros(known.size, bool), 0.0, -1
+    for at in np.sort(first).tolist():
+        if lane[at] != current:
+            held, current = 0.0, int(lane[at])
+        if held / share + size[tile[at]] <= room:
+            kept[number[at]] = True
+            held += float(size[tile[at]])
+    loads[kept[number]] = 0.0
+    loads[first] = 1.0
+    return loads
+
+
+def _recent(lane: Ints, tile: Ints, size: Floats, room: float, share: float) -> Floats:
+    """Loads at each visit where the least recently used goes; a tile larger than the buffer fills it."""
+    taken = np.minimum(size, room).tolist()
+    held: OrderedDict[int, float] = OrderedDict()
+    total, current, loads = 0.0, -1, []
+    for lane_now, now in zip(lane.tolist(), tile.tolist(), strict=True):
+        if lane_now != current:
+            held, total, current = OrderedDict(), 0.0, lane_now
+        known = held.pop(now, None)
+        loads.append(float(known is None))
+        total -= known or 0.0
+        while held and total / share + taken[now] > room:
+            total -= held.popitem(last=False)[1]
+        held[now] = taken[now]
+        total += taken[now]
+    return np.array(loads)
