@@ -82,7 +82,7 @@ def reduction_of(nest: Nest, machine: Machine) -> Reduction | None:
     if shape is None:
         return None
     capacity = shape.capacity(machine)
-    if nest.model.level != "L2" or padded(nest):
+    if nest.model.level != "L2" or padded(nest) or nest.partial or nest.lanes != nest.split_lanes:
         return _mean_reduction(nest, shape, capacity)
     points = _scopes(nest, shape)
     entries = points.weights
@@ -138,7 +138,8 @@ def _mean_reduction(nest: Nest, shape: Accumulator, capacity: int) -> Reduction:
     opened = np.maximum(nest.joined(shape.scope - 1), 1e-9)
     products = nest.joined(len(nest.loops)) / opened
     values = np.minimum(nest.joined(shape.depth, valued=True) / opened, products)
-    entries = np.minimum(np.full(nest.lanes, nest.target.nnz / nest.lanes) / opened, products)
+    known = np.full(nest.lanes, nest.target.nnz * nest.copies(nest.statement.target.indices) / nest.lanes) / opened
+    entries = distinct_keys(products, known) if nest.partial else np.minimum(known, products)
     if padded(nest):
         entries = np.maximum(entries, distinct_keys(values, _cells(nest, shape)))
     loops = tuple(_returning(nest, shape, q, opened) for q in shape.returns)
@@ -183,5 +184,5 @@ def _cells(nest: Nest, shape: Accumulator) -> float:
         if index in nest.statement.target.indices:
             extent = nest.extents[index]
             tiles = -(-extent // tiled[index]) if index in tiled else 1
-            size *= (tiles if part == "tile" else extent / tiles) / (nest.lanes if q == nest.lane_depth else 1)
+            size *= (tiles if part == "tile" else extent / tiles) / nest.lanes_at(q)
     return size

@@ -55,14 +55,17 @@ LANE: Column = ("(lane)", 1)
 @dataclass(frozen=True, slots=True)
 class Lanes:
     """Lanes of a parallel index: lane n ends before coordinate ``ends[n]`` of its loop, whose steps are ``granule``
-    coordinates wide."""
+    coordinates wide; ``cyclic`` lanes take turns instead."""
 
     index: str
     granule: int
     ends: tuple[int, ...]
+    cyclic: bool = False
 
     def of(self, coordinates: Ints) -> Ints:
         """Lane of every coordinate of the parallel loop."""
+        if self.cyclic:
+            return coordinates % len(self.ends)
         return np.searchsorted(self.ends, coordinates, side="right").astype(np.int64)
 
     def split(self, factor: Factor) -> Factor:

@@ -7,6 +7,7 @@ runs over the full extent of an index that an operand lacks.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -20,7 +21,7 @@ from costmodel.tiles import level_view
 from costmodel.uniform import UniformStatistics, expected_entries
 from mapper.errors import InputError, nearest
 from mapper.formats import COMPRESSED
-from mapper.lanes import LaneRange, lane_ranges
+from mapper.lanes import Slice, lane_slices
 from mapper.mapping import Loop, Mapping
 from mapper.program import ZERO_PRESERVING, Access
 from mapper.residency import OVERBOOKED
@@ -73,31 +74,37 @@ class Model:
 
     def nests(self, region: Region) -> tuple[Nest, ...]:
         """One nest per statement of a region."""
-        ranges = lane_ranges(self.workload, self.mapping, region.statements)
+        slices = lane_slices(self.workload, self.mapping, region.statements)
         fused = {(e.consumer, e.operand) for e in (self.workload.program.edges[n] for n in region.fused)}
-        return tuple(Nest(self, number, {n for s, n in fused if s == number}, ranges) for number in region.statements)
+        return tuple(
+            Nest(self, number, {n for s, n in fused if s == number}, slices[number]) for number in region.statements
+        )
 
 
 class Nest:
-    """Statement ``number``; the operands at positions ``streamed`` come from fused producers."""
+    """Statement ``number``; the operands at positions ``streamed`` come from fused producers. ``slices``: those of its
+    parallel indices.
 
-    def __init__(self, model: Model, number: int, streamed: set[int], ranges: tuple[LaneRange | None, ...]) -> None:
+    Lanes of the first parallel index, the *split*, are told apart by what is stored in each; those of further ones
+    are taken to share the work of a split lane evenly. Arrays per lane list them one after the other within it.
+    """
+
+    def __init__(self, model: Model, number: int, streamed: set[int], slices: tuple[tuple[Slice, ...], ...]) -> None:
         workload, mapping = model.workload, model.mapping
         self.model, self.number = model, number
         self.statement, self.plan = workload.program.statements[number], mapping.loops[number]
         self.loops, self.extents = self.plan.nest, workload.extents[number]
-        self.split = self._split(ranges)
+        self.splits = tuple(self._lanes(n, own) for n, own in enumerate(slices))
+        self.split = self.splits[0] if self.splits else None
         self.counter = Counter(model.statistics, model.level, self.extents, self.split)
         self.operands = tuple(
             self._operand(access, n not in streamed) for n, access in enumerate(self.statement.operands)
         )
 
-    def _split(self, ranges: tuple[LaneRange | None, ...]) -> Lanes | None:
-        ends = tuple(r[1] for r in ranges if r is not None)
-        if self.plan.parallel is None or not ends:
-            return None
-        index = self.plan.parallel[0]
-        return Lanes(index, dict(self.plan.tiles).get(index, 1), ends)
+    def _lanes(self, n: int, slices: tuple[Slice, ...]) -> Lanes:
+        index, _, partition = self.plan.parallel[n]
+        ends = tuple(own.hi for own in slices)
+        return Lanes(index, dict(self.plan.tiles).get(index, 1), ends, partition == "cyclic")
 
     def _operand(self, access: Access, stored: bool) -> Operand:
         kinds = self.model.mapping.kinds(access.tensor) if stored else (COMPRESSED,) * len(access.indices)
@@ -114,7 +121,36 @@ class Nest:
     @property
     def lanes(self) -> int:
         """Parallel copies."""
+        return self.plan.lanes
+
+    @property
+    def split_lanes(self) -> int:
+        """Lanes of the first parallel index."""
         return len(self.split.ends) if self.split else 1
+
+    def lanes_at(self, depth: int) -> int:
+        """Lanes among which the loop at ``depth`` is dealt."""
+        index, part = self.loops[depth - 1]
+        outermost = part == "tile" or index not in dict(self.plan.tiles)
+        return next((lanes for i, lanes, _ in self.plan.parallel if i == index and outermost), 1)
+
+    def sharing(self, depth: int) -> int:
+        """Lanes that share the prefixes of a split lane at ``depth``: those of further indices that it fixes."""
+        first = self.split.index if self.split else ""
+        return math.prod(self.lanes_at(q) for q in range(1, depth + 1) if self.loops[q - 1][0] != first)
+
+    def spread(self, amounts: Floats, depth: int) -> Floats:
+        """Amounts per split lane that arise at ``depth``, per lane."""
+        return np.repeat(amounts / self.sharing(depth), self.lanes // self.split_lanes)
+
+    def copies(self, indices: tuple[str, ...]) -> int:
+        """Lanes that differ in no index among ``indices``: each has all that these fix."""
+        return math.prod(n for i, n, _ in self.plan.parallel if i not in indices)
+
+    @property
+    def partial(self) -> bool:
+        """Whether lanes share a reduction, so that each has a part of the result."""
+        return self.copies(self.statement.target.indices) > 1
 
     @cached_property
     def universal(self) -> tuple[str, ...]:
@@ -198,9 +234,9 @@ class Nest:
     def _per_lane(self, groups: list[tuple[int, list[Leaf]]], depth: int) -> Floats:
         variables, apart = self.variables(depth), depth >= self.lane_depth
         if apart and self.model.level == "L2":
-            found = np.zeros(self.lanes)
+            found = np.zeros(self.split_lanes)
             for sign, leaves in groups:
-                found += sign * self.counter.by(leaves, variables, (), split=True).dense(self.lanes)
-            return found
+                found += sign * self.counter.by(leaves, variables, (), split=True).dense(self.split_lanes)
+            return self.spread(found, depth)
         total = float(sum(sign * self.counter.total(leaves, variables) for sign, leaves in groups))
-        return np.full(self.lanes, total / self.lanes if apart else total)
+        return self.spread(np.full(self.split_lanes, total / self.split_lanes if apart else total), depth)

@@ -13,6 +13,7 @@ mean tiles as fit, and ``overbooked`` loads as ``lru`` does.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -55,7 +56,7 @@ def tail_bytes(sizes: TileSizes, machine: Machine) -> Floats:
 def fetches(nest: Nest, n: int, depth: int, sizes: TileSizes, machine: Machine) -> Fetches:
     """Fetches of every tile of operand ``n`` (order of ``sizes``); its tile load is below the first ``depth`` loops."""
     policy, none = nest.model.mapping.residency, np.zeros(sizes.values.size)
-    copies = 1 if _lane_position(nest, n, sizes) is not None else nest.lanes
+    copies = _copies(nest, n, depth, sizes)
     walks = _visits(nest, n, depth, sizes, None)
     if policy == "none" or not sizes.values.size:
         return Fetches(walks * copies, none)
@@ -80,14 +81,15 @@ def _loads(nest: Nest, n: int, depth: int, sizes: TileSizes, visits: Floats, mac
     size, split = sizes.values + sizes.metadata, nest.split
     alike = split is None or depth < nest.lane_depth or _lane_position(nest, n, sizes) is not None
     if alike and (machine.buffer_bytes is None or size.sum() <= machine.buffer_bytes):
-        return np.minimum(visits, 1.0 if _lane_position(nest, n, sizes) is not None else nest.lanes)
+        return np.minimum(visits, _copies(nest, n, depth, sizes))
     room = int(size.sum()) if machine.buffer_bytes is None else machine.buffer_bytes
     found = replay(nest, n, depth, nest.tile_depth(n), sizes, float(visits.sum()), room)
+    further = _further_copies(nest, n, depth, sizes)
     if found.followed.size == size.size:
-        return found.loads
+        return found.loads * further
     rate = float((found.loads * size).sum() / max(1e-9, float((found.visits * size).sum())))
     loads = np.maximum(visits * rate, np.minimum(visits, 1.0))
-    loads[found.followed] = found.loads[found.followed]
+    loads[found.followed] = found.loads[found.followed] * further
     return loads
 
 
@@ -116,6 +118,19 @@ def _recently_used(nest: Nest, n: int, depth: int, sizes: TileSizes, visits: Flo
     return visits - hits
 
 
+def _copies(nest: Nest, n: int, depth: int, sizes: TileSizes) -> int:
+    """Lanes that load the same tiles: of the split index unless a tile's coordinate tells the lane, and of others."""
+    split = 1 if _lane_position(nest, n, sizes) is not None else nest.split_lanes
+    return split * _further_copies(nest, n, depth, sizes)
+
+
+def _further_copies(nest: Nest, n: int, depth: int, sizes: TileSizes) -> int:
+    """Lanes of further parallel indices that neither a tile's coordinate nor a loop above the load tells apart."""
+    indices = nest.operands[n].access.indices
+    told = {indices[m] for m, _ in sizes.view} | {i for i, _ in nest.loops[:depth] if i not in indices}
+    return math.prod(lanes for i, lanes, _ in nest.plan.parallel[1:] if i not in told)
+
+
 def _lane_position(nest: Nest, n: int, sizes: TileSizes) -> int | None:
     """Which tile coordinate of an operand tells the lane; None where every lane has all tiles."""
     split, indices = nest.split, nest.operands[n].access.indices
@@ -134,7 +149,7 @@ def _visits(nest: Nest, n: int, depth: int, sizes: TileSizes, dropped_from: int 
     ]
     variables = {i: g for i, g in nest.variables(depth).items() if i not in dropped}
     shared = split is not None and split.index in variables.keys() - set(operand.access.indices)
-    lanes = nest.lanes if shared else 1
+    lanes = nest.split_lanes if shared else 1
     if nest.model.level != "L2":
         return np.full(sizes.values.size, nest.counter.total(leaves, variables) / max(1.0, sizes.tiles) / lanes)
     keep = tuple((operand.access.indices[m], g) for m, g in sizes.view)
@@ -148,20 +163,20 @@ def _panels(nest: Nest, n: int, position: int, sizes: TileSizes) -> _Panels:
     operand, parallel = nest.operands[n], nest.split
     index = nest.loops[position - 1][0]
     steps = -(-nest.extents[index] // dict(nest.plan.tiles)[index])
-    iterations = steps / (nest.lanes if parallel is not None and parallel.index == index else 1)
+    iterations = steps / (nest.split_lanes if parallel is not None and parallel.index == index else 1)
     above = {i for i, _ in nest.loops[: position - 1]}
     fixed = [k for k, (m, _) in enumerate(sizes.view) if operand.access.indices[m] in above]
     cells = [-(-operand.stats.shape[m] // g) for m, g in (sizes.view[k] for k in fixed)]
     lane = _lane_position(nest, n, sizes)
     split = lane is not None and lane not in fixed
     if nest.model.level != "L2":
-        panels = min(sizes.tiles, float(np.prod(cells)) * (nest.lanes if split else 1))
+        panels = min(sizes.tiles, float(np.prod(cells)) * (nest.split_lanes if split else 1))
         listed = sizes.values.size
         return _Panels(np.zeros(listed, np.int64), sizes.tiles / listed / max(1.0, panels), iterations)
     at = [sizes.coords[k] for k in fixed]
     if split and lane is not None and parallel is not None:
         at.append(parallel.of(sizes.coords[lane]))
-        cells.append(nest.lanes)
+        cells.append(nest.split_lanes)
     number = np.unique(pack(at, cells), return_inverse=True)[1] if at else np.zeros(sizes.values.size, np.int64)
     return _Panels(number.astype(np.int64), 1.0, iterations)
 

@@ -41,7 +41,7 @@ def reduced_entries(nest: Nest) -> Floats:
         return products
     entries = with_values(nest, nest.joined(nest.value_depth, valued=True), products)
     total = float(entries.sum())
-    return entries if padded(nest) or not total else entries * (nest.target.nnz / total)
+    return entries if padded(nest) or nest.partial or not total else entries * (nest.target.nnz / total)
 
 
 def _positions(nest: Nest, operand: Operand, depth: int) -> float:

@@ -43,9 +43,9 @@ class UniformKeys:
         )
 
 
-def distinct_keys(keys: Floats, cells: float) -> Floats:
+def distinct_keys(keys: Floats, cells: Floats | float) -> Floats:
     """Cells hit by uniformly chosen keys."""
-    return np.asarray(-cells * np.expm1(-keys / max(cells, 1e-9)))
+    return np.asarray(-cells * np.expm1(-keys / np.maximum(cells, 1e-9)))
 
 
 def spilled_entries(

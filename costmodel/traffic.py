@@ -171,10 +171,11 @@ def _store(nest: Nest, layout: Layout, entries: float, machine: Machine) -> Tran
     shape = stats.shape
     if nest.model.level == "L2" and entries > stats.nnz + 0.5:
         stats = UniformStatistics(shape, entries)
-    elif nest.model.level == "L2" and nest.split is not None:
-        mode = target.indices.index(nest.split.index)
-        if mode not in layout.tile_modes:
-            stats = _in_parts(nest.model, target.tensor, mode, nest.split)
+    elif nest.model.level == "L2":
+        modes = {target.indices.index(s.index): s for s in nest.splits if s.index in target.indices}
+        apart = {mode: lanes for mode, lanes in modes.items() if mode not in layout.tile_modes}
+        if apart:
+            stats = _in_parts(nest.model, target.tensor, apart)
             tiles = (*(layout.tiles or (0,) * len(shape)), 1)
             layout = Layout(layout.modes, layout.kinds, (*layout.tile_modes, len(shape)), tiles)
     sizes = tile_sizes(nest.model.statistics, stats, layout, machine)
@@ -185,16 +186,18 @@ def _store(nest: Nest, layout: Layout, entries: float, machine: Machine) -> Tran
     return Transfer(traffic, sizes.tiles, float(bursts), turns, f"store {target.tensor} of S{nest.number}")
 
 
-def _in_parts(model: Model, name: str, mode: int, lanes: Lanes) -> TensorStatistics:
-    """Statistics of a tensor with the lane of every entry as one more mode; the parallel index is not tiled."""
+def _in_parts(model: Model, name: str, lanes: dict[int, Lanes]) -> TensorStatistics:
+    """Statistics of a tensor with the lane of every entry as one more mode; ``lanes`` of modes that are not tiled."""
     tensor = model.workload.tensor(name)
 
     def parts() -> SparseTensor:
-        lane = lanes.of(tensor.coords[mode])
-        coords = np.concatenate([tensor.coords, lane[None]])
-        return SparseTensor((*tensor.shape, len(lanes.ends)), coords, tensor.values)
+        number, count = np.zeros(tensor.nnz, np.int64), 1
+        for mode, own in lanes.items():
+            number, count = number * len(own.ends) + own.of(tensor.coords[mode]), count * len(own.ends)
+        coords = np.concatenate([tensor.coords, number[None]])
+        return SparseTensor((*tensor.shape, count), coords, tensor.values)
 
-    return model.statistics.named(f"{tensor.key} mode {mode} in {lanes.ends}", parts)
+    return model.statistics.named(f"{tensor.key} in {sorted(lanes.items())}", parts)
 
 
 def _conversion(model: Model, step: Conversion, machine: Machine) -> list[Transfer]:

@@ -55,7 +55,7 @@ def _replay(nest: Nest, n: int, depth: int, tile_depth: int, sizes: TileSizes, v
     lane, tile = _sequence(nest, n, depth, tile_depth, sizes, followed)
     policy = _recent if nest.model.mapping.residency == OVERBOOKED else _first
     loads = policy(lane, tile, size, float(room), float(share))
-    copies = 1.0 if depth >= nest.lane_depth else float(nest.lanes)
+    copies = 1.0 if depth >= nest.lane_depth else float(nest.split_lanes)
     return Replay(bin_sum(tile, loads, tiles) * copies, bin_sum(tile, np.ones(tile.size), tiles) * copies, followed)
 
 
@@ -67,7 +67,9 @@ def _sequence(nest: Nest, n: int, depth: int, tile_depth: int, sizes: TileSizes,
     """(lane, tile) of every visit in order; only such prefixes of the tile loops below which a walk begins."""
     split, indices = depth >= nest.lane_depth, nest.operands[n].access.indices
     if not sizes.view:
-        lanes = np.flatnonzero(nest.reached(n, depth)[: nest.lanes if split else 1])
+        lanes = np.flatnonzero(
+            nest.reached(n, depth)[:: nest.lanes // nest.split_lanes][: nest.split_lanes if split else 1]
+        )
         return lanes, np.zeros(lanes.size, np.int64)
     leaves = nest.visiting(n, depth)
     if followed.size < sizes.values.size:

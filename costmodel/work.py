@@ -97,7 +97,7 @@ class _Tally:
         self._compute()
         self._reducers()
         spilling, draining, drained, pieces = self._accumulator()
-        entries = made(self.nest, self.reduction)
+        entries = self._added(made(self.nest, self.reduction))
         if self.stored:
             self._unit("store", f"store {self.nest.statement.target.tensor}", entries, 0.0)
         counts = (*self._operations(float(entries.sum())), self.comparisons)
@@ -213,13 +213,31 @@ class _Tally:
                 nodes = nest.target.count(view)
         return sum(counts) + counts[-1]
 
+    def _added(self, parts: Floats) -> Floats:
+        """Entries of the result per lane, where lanes share a reduction once their parts are added."""
+        nest, target = self.nest, self.nest.statement.target
+        if not nest.partial:
+            return parts
+        entries = np.full(nest.lanes, nest.target.nnz / nest.lanes)
+        joined = float(parts.sum()) + nest.lanes
+        cycles = entries * nest.copies(target.indices) * max(1, len(target.indices)) + 1.0
+        self._unit("union", f"sum {self.label}", cycles, _copies(self.readers) * float(entries.sum()) + joined)
+        return entries
+
     def _operations(self, made: float) -> tuple[float, float]:
         """(effectual multiplies, additions) over all lanes: every product but the first of a result is added."""
         nest, statement = self.nest, self.nest.statement
         operators, reached = len(nest.operands) - 1, float(self.prefixes[self.depth].sum())
         if statement.kind != "contract":
             return 0.0, operators * reached if statement.kind == "add" else 0.0
-        entries = [Leaf(o.stats.effectual, o.access.indices, o.full_view) for o in nest.operands]
+        if statement.combine != "mul":
+            added = 0.0 if statement.combine == "div" else reached
+            return 0.0, added + max(0.0, reached - made)
+        operators = max(0, sum(not a.pattern for a in statement.operands) - 1)
+        entries = [
+            Leaf(o.stats if o.access.pattern else o.stats.effectual, o.access.indices, o.full_view)
+            for o in nest.operands
+        ]
         effectual = nest.counter.total(entries, dict.fromkeys(nest.extents, 1)) if operators else 0.0
         return operators * effectual, max(0.0, reached - made)
 

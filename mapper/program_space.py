@@ -119,7 +119,8 @@ class ProgramSpace:
         as many cuts as there could be times the largest part."""
         if self.listed:
             return self._running[-1] if self._running else 0
-        return 2 ** len(self.workload.program.edges) * max(map(self.weight, self.fusions))
+        bound: int = 2 ** len(self.workload.program.edges) * max(map(self.weight, self.fusions))
+        return bound
 
     @cached_property
     def _running(self) -> list[int]:
@@ -127,8 +128,8 @@ class ProgramSpace:
 
     def weight(self, fusion: Fusion) -> int:
         """Number of mappings with these cuts."""
-        loops = math.prod(self._region(region).count for region in fusion.regions)
-        return int(loops * math.prod(len(choices) for _, choices in self._knobs(fusion)))
+        loops: int = math.prod(self._region(region).count for region in fusion.regions)
+        return loops * math.prod(len(choices) for _, choices in self._knobs(fusion))
 
     def draw(self, rng: np.random.Generator, fusion: Fusion | None = None) -> Mapping:
         """A mapping, every one equally likely (where cuts are not listed: given its cuts). Raises IllegalMapping for a

@@ -107,7 +107,7 @@ class _Gathering:
 
     def gather(self, number: int, names: dict[str, str]) -> Tree:
         statement = self.program.statements[number]
-        first, parts = len(self.leaves), []
+        first, parts = len(self.leaves), list[Tree]()
         for n, access in enumerate(statement.operands):
             edge = self.inner.get((number, n))
             if edge is None:

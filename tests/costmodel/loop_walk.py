@@ -3,13 +3,14 @@ cost model predicts: prefixes, scanned elements, tile visits, accumulated keys."
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter, OrderedDict
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from mapper.formats import DENSE
-from mapper.lanes import LaneRange, lane_ranges
+from mapper.lanes import Slice, lane_slices
 from mapper.machine import Machine
 from mapper.mapping import Loop, Mapping
 from mapper.program import ZERO_PRESERVING, Access
@@ -64,18 +65,27 @@ class StoredOperand:
             nodes = found
 
 
-def walk(workload: Workload, mapping: Mapping, number: int, lane: LaneRange | None = None) -> Walked:
+Lane = dict[Loop, Slice]
+"""The loops that a lane restricts."""
+
+
+def walk(workload: Workload, mapping: Mapping, number: int, lane: Lane | None = None) -> Walked:
     """Walks statement ``number``, all of whose operands are stored, in one lane."""
     return _Walk(workload, mapping, number, lane).run()
 
 
 def walk_lanes(workload: Workload, mapping: Mapping, number: int) -> list[Walked]:
     """One walk per lane."""
-    return [walk(workload, mapping, number, lane) for lane in lane_ranges(workload, mapping, (number,))]
+    loops = mapping.loops[number]
+    tiled = dict(loops.tiles)
+    outermost = [(i, "tile" if i in tiled else "inner") for i, _, _ in loops.parallel]
+    slices = lane_slices(workload, mapping, (number,))[number]
+    lanes = (dict(zip(outermost, chosen, strict=True)) for chosen in itertools.product(*slices))
+    return [walk(workload, mapping, number, lane) for lane in lanes]
 
 
 class _Walk:
-    def __init__(self, workload: Workload, mapping: Mapping, number: int, lane: LaneRange | None) -> None:
+    def __init__(self, workload: Workload, mapping: Mapping, number: int, lane: Lane | None) -> None:
         self.statement, self.plan = workload.program.statements[number], mapping.loops[number]
         self.nest, self.extents, self.lane = self.plan.nest, workload.extents[number], lane
         self.operands = [StoredOperand(workload, mapping, number, a) for a in self.statement.operands]
@@ -128,10 +138,8 @@ class _Walk:
             self._descend(depth + 1, {**at, loop: c}, fresh)
 
     def _in_lane(self, loop: Loop, c: int) -> bool:
-        if self.lane is None or self.plan.parallel is None or loop[0] != self.plan.parallel[0]:
-            return True
-        tiled = loop[0] in dict(self.plan.tiles)
-        return loop[1] == ("inner" if tiled else "tile") or self.lane[0] <= c < self.lane[1]
+        own = (self.lane or {}).get(loop)
+        return own is None or (own.lo <= c < own.hi and c % own.step == own.phase)
 
     def _extent(self, loop: Loop, at: dict[Loop, int]) -> int:
         extent, tile = self.extents[loop[0]], dict(self.plan.tiles).get(loop[0], 0)
