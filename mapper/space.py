@@ -17,8 +17,9 @@ from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
+from mapper.dtypes import FP32
 from mapper.errors import EmptySpace, IllegalMapping
-from mapper.formats import Format, default_formats
+from mapper.formats import Format, offered_formats, writable
 from mapper.fusion import Fusion, Orders, fuse, order_text
 from mapper.legality import stored_tensors, violations
 from mapper.machine import Machine
@@ -50,6 +51,7 @@ class MappingSpace:
     def __init__(self, workload: Workload, machine: Machine, limits: SpaceLimits | None = None) -> None:
         self.workload, self.machine, self.limits = workload, machine, limits or SpaceLimits()
         check_names(workload, self.limits)
+        self._offered: dict[str, tuple[Format, ...]] = {}
 
     def machine_of(self, mapping: Mapping) -> Machine:
         """The machine with the mapping's values of machine knobs."""
@@ -151,8 +153,13 @@ class MappingSpace:
         return self._assemble(fusion, fusion.spread(tuple(chosen)), picks)
 
     def _allowed_formats(self, tensor: str) -> tuple[Format, ...]:
-        data = self.workload.tensor(tensor)
-        return self.limits.formats.get(tensor) or default_formats(data.ndim, data.density)
+        if tensor in self.limits.formats:
+            return self.limits.formats[tensor]
+        if tensor not in self._offered:
+            offered = offered_formats(self.workload.tensor(tensor))
+            computed = tensor in self.workload.program.producers
+            self._offered[tensor] = tuple(f for f in offered if writable(f.kinds) or not computed)
+        return self._offered[tensor]
 
     def _cut_choices(self) -> Iterator[tuple[bool, ...]]:
         fuse = self.limits.fuse
@@ -216,14 +223,15 @@ class MappingSpace:
             index, lanes = picks[f"lanes.{region_label(fusion.region_of(number))}"]
             parallel = (fusion.alias(number, index), lanes) if lanes > 1 else None
             loops.append(Loops(order, tuple(sorted((i, t) for i, t in tiles.items() if t)), parallel))
-        formats = []
+        formats, dtypes = [], []
         for tensor in sorted(stored_tensors(self.workload, fusion.cuts)):
             form = next(f for f in self._allowed_formats(tensor) if str(f) == picks[f"format.{tensor}"])
             if not self._suits(tensor, form, orders):
                 raise IllegalMapping([_format_order(tensor, str(form), orders)])
             formats.append((tensor, form.kinds))
+            dtypes += [(tensor, form.dtype)] * (form.dtype != FP32)
         machine = tuple((k.removeprefix("machine."), v) for k, v in sorted(picks.items()) if k.startswith("machine."))
-        return Mapping(fusion.cuts, tuple(loops), tuple(formats), picks["residency"], machine)
+        return Mapping(fusion.cuts, tuple(loops), tuple(formats), picks["residency"], machine, tuple(dtypes))
 
 
 def _format_order(tensor: str, formats: str, orders: Orders) -> Violation:
