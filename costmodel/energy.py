@@ -10,8 +10,8 @@ from mapper.machine import Energy
 @dataclass(frozen=True, slots=True)
 class Actions:
     """How often each priced action happens: ``dram_bytes`` in whole bursts, ``buffer_bytes`` the payload that passes
-    an on-chip buffer once on its way to or from memory, effectual multiplies, additions of reducers, accumulators
-    and sums, turns of joins, tokens pushed."""
+    an on-chip buffer once on its way to or from memory, effectual multiplies in units of an fp32 one, additions of
+    reducers, accumulators and sums, turns of joins, tokens pushed."""
 
     dram_bytes: float = 0.0
     buffer_bytes: float = 0.0

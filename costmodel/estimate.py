@@ -13,6 +13,7 @@ from costmodel.traffic import TensorTraffic, Transfer, operand_sizes, region_tra
 from costmodel.work import Work, work_of
 from mapper.machine import Machine
 from mapper.mapping import Mapping
+from mapper.precision import multiply_scale
 from mapper.schedule import Conversion, schedule
 from mapper.workload import Workload
 
@@ -55,7 +56,7 @@ def estimate(
     model = Model(workload, mapping, level, statistics or shared_statistics())
     steps: list[StepEstimate] = []
     transfers: list[Transfer] = []
-    actions, tiles = Actions(), dict[str, float]()
+    actions, multiplies, tiles = Actions(), 0.0, dict[str, float]()
     for step in schedule(workload.program, mapping).steps:
         if isinstance(step, Conversion):
             moved = step_transfers(model, step, machine)
@@ -71,8 +72,10 @@ def estimate(
             ]
             name = "+".join(f"S{n}" for n in step.statements)
             steps.append(StepEstimate(name, *region_latency(nests, works, moved, machine)))
+            scale = multiply_scale(workload.program, mapping, step.statements, machine)
             for work in works:
-                actions += _actions(work)
+                actions += _actions(work, scale)
+                multiplies += work.multiplies
             for nest in nests:
                 for n, operand in enumerate(nest.operands):
                     if operand.stored:
@@ -90,16 +93,16 @@ def estimate(
         bottleneck=longest.bottleneck,
         traffic=traffic,
         tokens=actions.tokens,
-        multiplies=actions.multiplies,
+        multiplies=multiplies,
         largest_tiles=tuple(tiles.items()),
         steps=tuple(steps),
         level=level,
     )
 
 
-def _actions(work: Work) -> Actions:
+def _actions(work: Work, multiply_scale: float) -> Actions:
     return Actions(
-        multiplies=work.multiplies,
+        multiplies=work.multiplies * multiply_scale,
         additions=work.additions,
         comparisons=work.comparisons,
         tokens=work.tokens,

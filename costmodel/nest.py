@@ -19,8 +19,9 @@ from costmodel.factors import Floats
 from costmodel.statistics import MODEL_LEVELS, Statistics, View
 from costmodel.tiles import level_view
 from costmodel.uniform import UniformStatistics, expected_entries
+from mapper.dtypes import FP32
 from mapper.errors import InputError, nearest
-from mapper.formats import COMPRESSED
+from mapper.formats import COMPRESSED, DENSE
 from mapper.lanes import Slice, lane_slices
 from mapper.mapping import Loop, Mapping
 from mapper.program import ZERO_PRESERVING, Access
@@ -47,7 +48,7 @@ class Operand:
         tiles = sum(part == "tile" for _, part in own)
         layout = self.layout
         if valued:
-            upper = max((n for n, kind in enumerate(layout.kinds, 1) if kind == COMPRESSED), default=0)
+            upper = max((n for n, kind in enumerate(layout.kinds, 1) if kind != DENSE), default=0)
             layout = replace(layout, kinds=(COMPRESSED,) * upper + layout.kinds[upper:])
         return Leaf(self.stats, self.access.indices, level_view(layout, tiles, len(own) - tiles))
 
@@ -107,10 +108,12 @@ class Nest:
         return Lanes(index, dict(self.plan.tiles).get(index, 1), ends, partition == "cyclic")
 
     def _operand(self, access: Access, stored: bool) -> Operand:
-        kinds = self.model.mapping.kinds(access.tensor) if stored else (COMPRESSED,) * len(access.indices)
+        mapping = self.model.mapping
+        kinds = mapping.kinds(access.tensor) if stored else (COMPRESSED,) * len(access.indices)
+        dtype = mapping.dtype(access.tensor) if stored else FP32
         loops = tuple(loop for loop in self.loops if loop[0] in access.indices)
         stats = self.model.stats(access.tensor, self.model.workload.shape(access, self.number))
-        return Operand(access, layout_of(access, self.plan, kinds), loops, stats, stored)
+        return Operand(access, layout_of(access, self.plan, kinds, dtype), loops, stats, stored)
 
     @property
     def key(self) -> tuple[Hashable, ...]:

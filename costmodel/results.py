@@ -11,14 +11,21 @@ import numpy as np
 
 from costmodel.factors import Floats
 from costmodel.nest import Nest, Operand
-from mapper.formats import DENSE
+from mapper.formats import pads, slots_of
 
 
 def padded(nest: Nest) -> bool:
     """Whether some operand of a product stores positions that hold no entry of it."""
     return any(
-        o.stored and o.layout.kinds[-1:] == (DENSE,) and o.stats.density(o.full_view) < 1.0 for o in nest.operands
+        o.stored and pads(o.layout.kinds) and o.stats.density(o.full_view) < _filled(o.layout.kinds[-1])
+        for o in nest.operands
     )
+
+
+def _filled(kind: str) -> float:
+    """Share of positions that entries must fill for a padding level to hold nothing else."""
+    n, m = slots_of(kind) or (1, 1)
+    return n / m
 
 
 def with_values(nest: Nest, reached: Floats, products: Floats) -> Floats:

@@ -1,7 +1,7 @@
 """Bytes of the tiles of a tensor in a layout, derived from node counts alone.
 
-A dense level costs nothing; a compressed level one pointer per parent position plus one and one coordinate per
-node; every leaf position one value; every stored tile one descriptor (sizes of ``mapper.storage``, counted anew).
+Sizes of ``mapper.levels``, counted anew: from the nodes that each level has in each tile. Runs of equal values are
+counted on the values themselves; where only a mean tile is known, every entry is taken as a run of its own.
 """
 
 from __future__ import annotations
@@ -11,9 +11,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from costmodel.counting import AnyStatistics
-from costmodel.factors import Floats, Ints
+from costmodel.factors import Floats, Ints, group_sum
 from costmodel.statistics import Statistics, TensorStatistics, View
-from mapper.formats import DENSE
+from mapper.dtypes import rounded, value_width
+from mapper.formats import BITMASK, DENSE, NONUNIQUE, RUNS, SINGLETON, block_of, slots_of
 from mapper.machine import Machine
 from mapper.storage import Layout
 
@@ -52,40 +53,101 @@ def tile_view(layout: Layout) -> View:
 
 
 def level_view(layout: Layout, tile_levels: int, inner_levels: int) -> View:
-    """The view whose nodes are those of the last compressed level among the first levels of a layout: a dense level
-    adds no node of its own."""
+    """The view whose nodes are those of the last sparse level among the first levels of a layout: a dense level adds
+    no node of its own, a level of blocks has theirs."""
     while inner_levels and layout.kinds[inner_levels - 1] == DENSE:
         inner_levels -= 1
     granules = {m: layout.tiles[m] for m in layout.tile_modes[:tile_levels]}
     granules.update(dict.fromkeys(layout.modes[:inner_levels], 1))
+    block = block_of(layout.kinds[inner_levels - 1]) if inner_levels else None
+    if block is not None:
+        granules.update(zip(layout.modes[inner_levels - 2 : inner_levels], block, strict=True))
     return tuple(sorted(granules.items()))
 
 
 def tile_sizes(statistics: Statistics, stats: AnyStatistics, layout: Layout, machine: Machine) -> TileSizes:
     """Sizes of all stored tiles (one tile where nothing is tiled), remembered."""
-    widths = (machine.value_bytes, machine.coordinate_bytes, machine.pointer_bytes, machine.descriptor_bytes)
-    return statistics.remember((stats.key, layout, widths), lambda: _tile_sizes(stats, layout, widths))
+    value = value_width(layout.dtype, machine.value_bytes)
+    widths = (value, machine.coordinate_bytes, machine.pointer_bytes, machine.descriptor_bytes)
+    return statistics.remember((stats.key, layout, widths), lambda: _Tiles(stats, layout, widths).sizes())
 
 
-def _tile_sizes(stats: AnyStatistics, layout: Layout, widths: tuple[int, int, int, int]) -> TileSizes:
-    value, coordinate, pointer, descriptor = widths
-    view = tile_view(layout)
-    exact = isinstance(stats, TensorStatistics)
-    coords = stats.nodes(view) if isinstance(stats, TensorStatistics) else ()
-    tiles = float(stats.count(view)) if view else 1.0
-    nodes: Floats = np.ones(int(tiles) if exact else 1)
-    metadata: Floats = np.full(nodes.size, float(descriptor))
-    for inner, (mode, kind) in enumerate(zip(layout.modes, layout.kinds, strict=True), 1):
+class _Tiles:
+    """Nodes and metadata bytes of every tile, level by level."""
+
+    def __init__(self, stats: AnyStatistics, layout: Layout, widths: tuple[int, int, int, int]) -> None:
+        self.stats, self.layout = stats, layout
+        self.value, self.coordinate, self.pointer, self.descriptor = widths
+        self.view = tile_view(layout)
+        self.coords = stats.nodes(self.view) if isinstance(stats, TensorStatistics) else ()
+        self.tiles = float(stats.count(self.view)) if self.view else 1.0
+        self.nodes: Floats = np.ones(int(self.tiles) if isinstance(stats, TensorStatistics) else 1)
+        self.metadata: Floats = np.full(self.nodes.size, float(self.descriptor))
+
+    def sizes(self) -> TileSizes:
+        for level in range(len(self.layout.kinds)):
+            self._level(level)
+        values = self.nodes * self.value
+        return TileSizes(self.view, self.coords, values, self.metadata, self.tiles, self.descriptor)
+
+    def _level(self, level: int) -> None:
+        kinds, parents = self.layout.kinds, self.nodes
+        kind, extent = kinds[level], _extents(self.stats.shape, self.layout.modes[level], self.view, self.coords)
         if kind == DENSE:
-            nodes = nodes * _extents(stats.shape[mode], mode, view, coords)
+            below = block_of(kinds[level + 1]) if level + 1 < len(kinds) else None
+            self.nodes = parents * np.ceil(extent / (below[0] if below else 1))  # of blocks only their rows count
+        elif kind == BITMASK:
+            self.metadata = self.metadata + np.ceil(parents * extent / 8)
+            self.nodes = self._count(level)
+        elif kind in (NONUNIQUE, SINGLETON):
+            last = level
+            while last + 1 < len(kinds) and kinds[last + 1] == SINGLETON:
+                last += 1
+            pointers = (parents + 1) * self.pointer if kind == NONUNIQUE else 0.0
+            self.metadata = self.metadata + pointers + self._count(last) * self.coordinate
+            self.nodes = self._count(level)
+        elif kind == RUNS:
+            self.nodes = _runs_per_tile(self.stats, self.layout, self.view, self.tiles)
+            self.metadata = self.metadata + (parents + 1) * self.pointer + 2 * self.nodes * self.coordinate
+        elif slots := slots_of(kind):
+            n, m = slots
+            self.nodes = parents * (extent // m * n + np.minimum(n, extent % m))
+            self.metadata = self.metadata + np.ceil(self.nodes * (m - 1).bit_length() / 8)
+        elif block_of(kind):
+            blocks = self._count(level)
+            self.metadata = self.metadata + (parents + 1) * self.pointer + blocks * self.coordinate
+            self.nodes = self._positions(level, blocks)
         else:
-            parents, nodes = nodes, _nodes_per_tile(stats, level_view(layout, len(view), inner), view, tiles)
-            metadata = metadata + (parents + 1) * pointer + nodes * coordinate
-    return TileSizes(view, coords, nodes * value, metadata, tiles, descriptor)
+            self.nodes = self._count(level)
+            self.metadata = self.metadata + (parents + 1) * self.pointer + self.nodes * self.coordinate
+
+    def _count(self, level: int) -> Floats:
+        """Nodes of a sparse level, per tile."""
+        view = level_view(self.layout, len(self.view), level + 1)
+        if isinstance(self.stats, TensorStatistics):
+            return self.stats.marginal(view, self.view)[1]
+        return np.array([self.stats.count(view) / self.tiles if self.tiles else 0.0])
+
+    def _positions(self, level: int, blocks: Floats) -> Floats:
+        """Positions inside the blocks of every tile; blocks at the tensor's edges are smaller (tiles cut none)."""
+        modes, sides = self.layout.modes[level - 1 : level + 1], block_of(self.layout.kinds[level]) or (1, 1)
+        view = level_view(self.layout, len(self.view), level + 1)
+        shape = self.stats.shape
+        if not isinstance(self.stats, TensorStatistics):
+            grid = [-(-shape[m] // side) for m, side in zip(modes, sides, strict=True)]
+            return np.asarray(blocks * (shape[modes[0]] * shape[modes[1]] / max(1, grid[0] * grid[1])))
+        points = dict(zip((m for m, _ in view), self.stats.nodes(view), strict=True))
+        area = np.ones(points[modes[0]].size)
+        for mode, side in zip(modes, sides, strict=True):
+            area *= np.minimum(side, shape[mode] - points[mode] * side)
+        granules = dict(view)
+        at = [points[m] * granules[m] // tile for m, tile in self.view]
+        return group_sum(at, [-(-shape[m] // tile) for m, tile in self.view], area)[1]
 
 
-def _extents(extent: int, mode: int, view: View, coords: tuple[Ints, ...]) -> Floats | float:
+def _extents(shape: tuple[int, ...], mode: int, view: View, coords: tuple[Ints, ...]) -> Floats | float:
     """Coordinates of a mode in every tile: edge tiles are smaller."""
+    extent = shape[mode]
     for n, (m, tile) in enumerate(view):
         if m == mode:
             if not coords:
@@ -94,7 +156,19 @@ def _extents(extent: int, mode: int, view: View, coords: tuple[Ints, ...]) -> Fl
     return float(extent)
 
 
-def _nodes_per_tile(stats: AnyStatistics, level: View, tiles: View, count: float) -> Floats:
-    if isinstance(stats, TensorStatistics):
-        return stats.marginal(level, tiles)[1]
-    return np.array([stats.count(level) / count if count else 0.0])
+def _runs_per_tile(stats: AnyStatistics, layout: Layout, view: View, tiles: float) -> Floats:
+    """Entries whose neighbour before, in the same tile, is absent or holds another value."""
+    if not isinstance(stats, TensorStatistics):
+        return np.array([stats.nnz / tiles if tiles else 0.0])
+    coords, mode = stats.tensor.coords, layout.modes[-1]
+    order = np.lexsort([coords[m] for m in (mode, *(m for m in layout.modes if m != mode))])
+    coords, values = coords[:, order], rounded(stats.tensor.values, layout.dtype)[order]
+    others = [m for m in layout.modes if m != mode]
+    first = np.ones(values.size, bool)
+    first[1:] = (coords[others, 1:] != coords[others, :-1]).any(axis=0) | (values[1:] != values[:-1])
+    first[1:] |= coords[mode, 1:] != coords[mode, :-1] + 1
+    if tile := dict(view).get(mode):
+        first |= coords[mode] % tile == 0
+    at = [coords[m] // t for m, t in view]
+    found = group_sum(at, [max(1, -(-stats.shape[m] // t)) for m, t in view], first.astype(np.float64))
+    return found[1]

@@ -177,7 +177,7 @@ def _store(nest: Nest, layout: Layout, entries: float, machine: Machine) -> Tran
         if apart:
             stats = _in_parts(nest.model, target.tensor, apart)
             tiles = (*(layout.tiles or (0,) * len(shape)), 1)
-            layout = Layout(layout.modes, layout.kinds, (*layout.tile_modes, len(shape)), tiles)
+            layout = replace(layout, tile_modes=(*layout.tile_modes, len(shape)), tiles=tiles)
     sizes = tile_sizes(nest.model.statistics, stats, layout, machine)
     traffic = TensorTraffic(target.tensor, "store", "write", sizes.total_values, sizes.total_metadata)
     mean = traffic.bytes / max(1.0, sizes.tiles)

@@ -16,6 +16,7 @@ from costmodel.accumulators import Reduction, made
 from costmodel.counting import Leaf
 from costmodel.factors import Floats
 from costmodel.nest import Nest
+from costmodel.scans import idle_cycles
 from mapper.machine import Machine
 from mapper.mapping import Loop
 from mapper.schedule import Region
@@ -125,7 +126,8 @@ class _Tally:
             who = present[n].access.tensor if n < len(present) else "all"
             tokens = elements + self.stops[q] + 1.0
             pushes = 2 if joined else coordinates + payload
-            self._unit("scan", f"scan {who} {name}", tokens, pushes * float(tokens.sum()))
+            idle = idle_cycles(present[n], loop, elements, self.stops[q]) if n < len(present) else 0.0
+            self._unit("scan", f"scan {who} {name}", tokens + idle, pushes * float(tokens.sum()))
         if joined:
             turns = self._turns(scans, q)
             self.comparisons += float(turns.sum())

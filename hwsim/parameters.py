@@ -58,7 +58,7 @@ ARRAYS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
 C-contiguous."""
 
 CHOICES: dict[tuple[str, str], tuple[str, ...]] = {
-    ("scan", "storage"): ("bitmask", "run_length", "n_of_m"),
+    ("scan", "storage"): ("bitmask", "run_length", "n_of_m", "repeated"),
     ("intersect", "strategy"): ("two_finger", "galloping", "leader_follower"),
     ("scatter", "by"): ("element", "fiber"),
     ("gather", "by"): ("element", "fiber"),

@@ -29,7 +29,7 @@ def describe_mapping(program: Program, mapping: Mapping) -> str:
             lines.append(f"  {program.statements[number]}")
             lines.append(f"    loops {_loops(mapping.loops[number])}")
         lines += [f"    writes {tensor} as {_layout(layout)}" for tensor, layout in step.stored]
-    formats = ", ".join(f"{t} {Format(kinds)}" for t, kinds in mapping.formats if kinds)
+    formats = ", ".join(f"{t} {form}" for t, form in mapping.stored_formats() if form.kinds)
     knobs = "".join(f"; {name} = {value}" for name, value in mapping.machine)
     return "\n".join([*lines, f"formats: {formats or 'scalars'}; {RESIDENCIES[mapping.residency]}{knobs}"])
 
@@ -46,4 +46,5 @@ def _loops(loops: Loops) -> str:
 def _layout(layout: Layout) -> str:
     modes = ",".join(map(str, layout.modes))
     tiles = "x".join(str(t) if t else "all" for t in layout.tiles)
-    return f"{Format(layout.kinds)} (modes {modes}{f', tiles {tiles}' if layout.tile_modes else ''})"
+    form = Format(layout.kinds, None, layout.dtype)
+    return f"{form} (modes {modes}{f', tiles {tiles}' if layout.tile_modes else ''})"

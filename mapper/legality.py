@@ -2,24 +2,32 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Sequence
 
-from mapper.formats import COMPRESSED, DENSE
+import numpy as np
+
+from mapper.dtypes import DTYPES, LARGEST
+from mapper.formats import block_of, kinds_problem, pads, slots_of, writable
 from mapper.fusion import JOINED_LANES
 from mapper.lowering import statement_units
 from mapper.machine import Machine
 from mapper.mapping import PARTITIONS, Loops, Mapping
-from mapper.program import Statement
+from mapper.program import Statement, pattern_sensitive
 from mapper.reconvergence import held_back
 from mapper.regions import cut_violations, edge_violations, region_label, stream_nest
 from mapper.residency import RESIDENCIES, tiles_ahead
-from mapper.schedule import Region, schedule
+from mapper.schedule import Region, schedule, stored_operands
+from mapper.storage import Layout, group_problem, layout_of, stored_positions
 from mapper.violation import Violation
 from mapper.workload import Workload
 
 PORTED = {"scan", "repeat", "intersect", "union", "array", "alu", "map", "reduce", "accumulate", "tile_load", "store"}
 """Context kinds that a machine may budget."""
+
+MOST_POSITIONS = 2**28
+"""Positions, stored or not, of a level that the simulator's host holds."""
 
 
 def violations(workload: Workload, mapping: Mapping, machine: Machine) -> tuple[Violation, ...]:
@@ -143,9 +151,66 @@ def _format_violations(workload: Workload, mapping: Mapping) -> list[Violation]:
     for tensor in stored_tensors(workload, mapping.cuts):
         ndim = workload.tensor(tensor).ndim
         kinds = chosen.get(tensor)
-        if kinds is None or len(kinds) != ndim or not set(kinds) <= {DENSE, COMPRESSED}:
-            found.append(Violation("format", f"{kinds}", f"{ndim} kinds among dense, compressed", tensor))
+        if kinds is None or len(kinds) != ndim:
+            found.append(Violation("format", f"{kinds}", f"{ndim} level kinds", tensor))
+        elif problem := kinds_problem(kinds):
+            found.append(Violation("format", ",".join(kinds), problem, tensor))
+        elif tensor in workload.program.producers and not writable(kinds):
+            limit = "without rle and N:M levels, which cannot be written as entries come"
+            found.append(Violation("format-of-result", ",".join(kinds), limit, tensor))
+        elif pads(kinds) and tensor in pattern_sensitive(workload.program) and workload.tensor(tensor).density < 1.0:
+            limit = "a format that stores entries alone, as what is computed from it tells zeros from nothing"
+            found.append(Violation("padded-pattern", ",".join(kinds), limit, tensor))
+        found += _dtype_violations(workload, mapping, tensor)
+    return found or _layout_violations(workload, mapping)
+
+
+def _dtype_violations(workload: Workload, mapping: Mapping, tensor: str) -> list[Violation]:
+    dtype = mapping.dtype(tensor)
+    if dtype not in DTYPES:
+        return [Violation("dtype", dtype, f"one of {', '.join(DTYPES)}", tensor)]
+    if dtype not in LARGEST:
+        return []
+    values = np.abs(workload.tensor(tensor).values)
+    largest = float(values[np.isfinite(values)].max(initial=0.0))
+    if largest <= LARGEST[dtype]:
+        return []
+    return [Violation("dtype-range", f"values up to {largest:g}", f"at most {LARGEST[dtype]:g} for {dtype}", tensor)]
+
+
+def _layout_violations(workload: Workload, mapping: Mapping) -> list[Violation]:
+    """Whether the data keep the N:M patterns in the order and tiles in which they are walked, blocks fit tiles, and
+    dense levels the host's memory."""
+    sized = any(block_of(kind) or slots_of(kind) for _, kinds in mapping.formats for kind in kinds)
+    tensors = map(workload.tensor, stored_tensors(workload, mapping.cuts))
+    large = any(math.prod(tensor.shape) > MOST_POSITIONS for tensor in tensors)
+    if not sized and not large:
+        return []
+    found = []
+    for number, statement in enumerate(workload.program.statements):
+        target = statement.target
+        for tensor, layout in stored_operands(workload.program, mapping, number):
+            data = workload.tensor(tensor)
+            if (positions := stored_positions(data.shape, data.nnz, layout)) > MOST_POSITIONS:
+                limit = f"at most {MOST_POSITIONS}; compressed levels store entries alone"
+                found.append(Violation("format-positions", f"{positions} positions in a level", limit, tensor))
+            elif problem := group_problem(data, layout):
+                found.append(Violation("n-of-m", problem, f"at most N of every M ({','.join(layout.kinds)})", tensor))
+            found += _block_violations(tensor, layout)
+        if target.tensor in dict(mapping.formats):
+            kinds, dtype = mapping.kinds(target.tensor), mapping.dtype(target.tensor)
+            found += _block_violations(target.tensor, layout_of(target, mapping.loops[number], kinds, dtype))
     return found
+
+
+def _block_violations(tensor: str, layout: Layout) -> list[Violation]:
+    block = block_of(layout.kinds[-1]) if layout.kinds else None
+    sides = zip(layout.modes[-2:], block or (), strict=block is not None)
+    return [
+        Violation("block-tile", f"tile of {layout.tiles[mode]}", f"a multiple of {side}, its block ({mode=})", tensor)
+        for mode, side in sides
+        if layout.tiles and layout.tiles[mode] % side
+    ]
 
 
 def stored_tensors(workload: Workload, cuts: tuple[bool, ...]) -> tuple[str, ...]:

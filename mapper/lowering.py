@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from mapper.dtypes import rounded, value_width
 from mapper.graph import Graph
 from mapper.graph_builder import GraphBuilder, Stream
 from mapper.lanes import Slice, lane_slices
@@ -86,7 +87,8 @@ def lower_conversion(conversion: Conversion, machine: Machine, storage_of: Stora
 def collect_output(
     workload: Workload, mapping: Mapping, statement: int, parts: list[tuple[np.ndarray, np.ndarray]]
 ) -> SparseTensor:
-    """The tensor that the ``store`` contexts of a statement's lanes wrote: (coords[levels, n], values[n]) each."""
+    """The tensor that the ``store`` contexts of a statement's lanes wrote: (coords[levels, n], values[n]) each;
+    values are rounded to the type in which the tensor is stored."""
     workload = workload.variant(mapping.variant)
     target = workload.program.statements[statement].target
     loops = mapping.loops[statement]
@@ -96,7 +98,8 @@ def collect_output(
     coords = np.zeros((len(shape), levels.shape[1]), np.int64)
     for (index, part), column in zip(nest, levels, strict=True):
         coords[target.indices.index(index)] += column * (tiles[index] if part == "tile" else 1)
-    return SparseTensor.from_coo(shape, coords, np.concatenate([values for _, values in parts]))
+    values = rounded(np.concatenate([values for _, values in parts]), mapping.dtype(target.tensor))
+    return SparseTensor.from_coo(shape, coords, values)
 
 
 Lanes = tuple[int, ...]
@@ -196,7 +199,8 @@ class _RegionLowering:
                     f"{access.tensor} in S{number}{suffix}", tuple((names[i], part) for i, part in made),
                     result.crds, result.val, access.pattern,
                 )  # fmt: skip
-        layout = layout_of(access, loops, self._mapping.kinds(access.tensor))
+        kinds, dtype = self._mapping.kinds(access.tensor), self._mapping.dtype(access.tensor)
+        layout = layout_of(access, loops, kinds, dtype)
         storage = None if self._storage_of is None else self._storage_of(access.tensor, layout)
         own = tuple(loop for loop in loops.nest if loop[0] in access.indices)
         twins = [a.tensor for a in program.statements[number].operands].count(access.tensor) > 1
@@ -344,7 +348,7 @@ class _RegionLowering:
             "dims": tuple(shape[m] for m in layout.modes),
             "tiles": tuple(tiles[m] for m in layout.modes),
             "tile_level_of": tuple(layout.tile_modes.index(m) if m in layout.tile_modes else -1 for m in layout.modes),
-            "value_bytes": machine.value_bytes if memory else 0,
+            "value_bytes": value_width(layout.dtype, machine.value_bytes) if memory else 0,
             "coordinate_bytes": machine.coordinate_bytes if memory else 0,
             "pointer_bytes": machine.pointer_bytes if memory else 0,
             "descriptor_bytes": machine.descriptor_bytes if memory else 0,

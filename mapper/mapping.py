@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from mapper.canonical import content_hash
+from mapper.dtypes import FP32
+from mapper.formats import Format
 
 Loop = tuple[str, str]
 """A loop over a split index: (index, "tile") over tile coordinates or (index, "inner") within a tile."""
@@ -54,7 +56,8 @@ class Mapping:
 
     ``cuts``: per producer-consumer edge (order of ``Program.edges``), True where the tensor is materialised.
     ``loops``: one per statement. ``formats``: (tensor, level kinds within a tile), sorted by tensor, for every
-    tensor that is stored. ``residency``: what a tile buffer does with tiles it held before: ``none`` fetches at
+    tensor that is stored. ``dtypes``: (tensor, type of values), sorted by tensor, for those that are stored but not in
+    fp32. ``residency``: what a tile buffer does with tiles it held before: ``none`` fetches at
     every visit, ``lru`` keeps the most recently used that fit, ``keep`` the first that fit, ``overbooked`` as ``lru``
     but of a tile larger than the buffer its head. ``machine``: chosen values of machine knobs.
     ``variant``: which rewriting of the program is meant (``rewrites.variants``), empty for the program as written.
@@ -66,6 +69,7 @@ class Mapping:
     residency: str = "none"
     machine: tuple[tuple[str, int | float | None], ...] = ()
     variant: str = ""
+    dtypes: tuple[tuple[str, str], ...] = ()
 
     @property
     def key(self) -> str:
@@ -75,6 +79,14 @@ class Mapping:
     def kinds(self, tensor: str) -> tuple[str, ...]:
         """Level kinds of a stored tensor."""
         return dict(self.formats)[tensor]
+
+    def dtype(self, tensor: str) -> str:
+        """Type of the values of a stored tensor."""
+        return dict(self.dtypes).get(tensor, FP32)
+
+    def stored_formats(self) -> tuple[tuple[str, Format], ...]:
+        """(tensor, format) of every stored tensor."""
+        return tuple((tensor, Format(kinds, None, self.dtype(tensor))) for tensor, kinds in self.formats)
 
     @classmethod
     def from_json(cls, data: MappingABC[str, Any]) -> Mapping:
@@ -93,4 +105,5 @@ class Mapping:
             residency=data["residency"],
             machine=tuple((name, value) for name, value in data["machine"]),
             variant=data["variant"],
+            dtypes=tuple((t, dtype) for t, dtype in data.get("dtypes", ())),
         )

@@ -61,13 +61,13 @@ class StoredOperand:
     def scan(self, build: GraphBuilder, loop: Loop, joined: bool) -> tuple[Stream, Stream]:
         if loop == self._load_before:
             self._load(build)
+        params: dict[str, Any] = {**lane_params(self._slices, loop)}
         arrays: dict[str, Any] = {}
         if self._storage is not None:
             level = self._storage.levels[self.loops.index(loop)]
-            arrays = {"pos": level.pos} if level.crd is None else {"pos": level.pos, "crd": level.crd}
-        crd, ref = build.add(
-            "scan", f"scan {self.name}.{loop_name(loop)}", [self.ref], 2, lane_params(self._slices, loop), arrays
-        )
+            params |= level.params
+            arrays = level.scan_arrays
+        crd, ref = build.add("scan", f"scan {self.name}.{loop_name(loop)}", [self.ref], 2, params, arrays)
         return crd, ref
 
     def accept(self, build: GraphBuilder, loop: Loop, payload: Stream, joined: bool) -> None:

@@ -7,7 +7,7 @@ expression becomes a statement of its own, so that each producer-consumer edge c
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 ZERO_PRESERVING = frozenset(
     {"relu", "sparse_relu", "tanh", "abs", "neg", "sqrt", "square", "gelu", "scale", "stored_exp"}
@@ -141,3 +141,16 @@ class Program:
 
     def __str__(self) -> str:
         return "\n".join(map(str, self.statements))
+
+
+@lru_cache(maxsize=256)
+def pattern_sensitive(program: Program) -> frozenset[str]:
+    """Tensors in which a stored zero is not the same as nothing: a maximum, a difference or quotient of stored entries,
+    ``stored_exp`` or a pattern is computed from them, directly or not."""
+    sensitive: set[str] = set()
+    for statement in reversed(program.statements):
+        special = statement.combine != "mul" or statement.reduction == "max" or statement.function == "stored_exp"
+        if special or statement.target.tensor in sensitive:
+            sensitive |= {a.tensor for a in statement.operands}
+        sensitive |= {a.tensor for a in statement.operands if a.pattern}
+    return frozenset(sensitive)

@@ -11,12 +11,14 @@ from typing import Any
 
 import numpy as np
 
+from mapper.dtypes import FP32
 from mapper.errors import IllegalMapping
-from mapper.formats import Format, default_formats
+from mapper.formats import Format, offered_formats, pads, writable
 from mapper.fusion import FusedRegion, Fusion, Partition, draw, order_text
 from mapper.legality import stored_tensors
 from mapper.machine import Machine
 from mapper.mapping import Loops, Mapping
+from mapper.program import pattern_sensitive
 from mapper.region_space import Chooser, RegionSpace, pick
 from mapper.residency import KEEP
 from mapper.space_limits import SpaceLimits
@@ -35,6 +37,7 @@ class ProgramSpace:
         self.prefix = f"{label}: " if label else ""
         self.reasons: list[Violation] = []  # against cuts that were tried in vain
         self._regions: dict[FusedRegion, RegionSpace] = {}
+        self._offered: dict[str, tuple[Format, ...]] = {}
 
     @cached_property
     def listed(self) -> bool:
@@ -174,8 +177,17 @@ class ProgramSpace:
         return self._regions[region]
 
     def _allowed_formats(self, tensor: str) -> tuple[Format, ...]:
-        data = self.workload.tensor(tensor)
-        return self.limits.formats.get(tensor) or default_formats(data.ndim, data.density)
+        if tensor in self.limits.formats:
+            return self.limits.formats[tensor]
+        if tensor not in self._offered:
+            data, program = self.workload.tensor(tensor), self.workload.program
+            keeps = tensor in pattern_sensitive(program) and data.density < 1.0
+            self._offered[tensor] = tuple(
+                form
+                for form in offered_formats(data)
+                if (tensor not in program.producers or writable(form.kinds)) and not (keeps and pads(form.kinds))
+            )
+        return self._offered[tensor]
 
     def _suits(self, tensor: str, form: Format, orders: dict[int, tuple[str, ...]]) -> bool:
         """Whether every access of ``tensor`` walks the modes in the order that the format fixes, if it fixes one."""
@@ -206,7 +218,7 @@ class ProgramSpace:
         return tuple(r for r in self.limits.residency if r != KEEP or most > 1) or self.limits.residency
 
     def _assemble(self, fusion: Fusion, loops: dict[int, Loops], picks: dict[str, Any]) -> Mapping:
-        formats = []
+        formats, dtypes = [], []
         orders = {n: own.order for n, own in loops.items()}
         for tensor in sorted(stored_tensors(self.workload, fusion.cuts)):
             chosen = picks[f"{self.prefix}format.{tensor}"]
@@ -214,9 +226,10 @@ class ProgramSpace:
             if not self._suits(tensor, form, orders):
                 raise IllegalMapping([_format_order(tensor, str(form), orders)])
             formats.append((tensor, form.kinds))
+            dtypes += [(tensor, form.dtype)] * (form.dtype != FP32)
         machine = tuple((k.removeprefix("machine."), v) for k, v in sorted(picks.items()) if k.startswith("machine."))
         ordered = tuple(loops[n] for n in sorted(loops))
-        return Mapping(fusion.cuts, ordered, tuple(formats), picks["residency"], machine, self.label)
+        return Mapping(fusion.cuts, ordered, tuple(formats), picks["residency"], machine, self.label, tuple(dtypes))
 
 
 def _format_order(tensor: str, formats: str, orders: dict[int, tuple[str, ...]]) -> Violation:

@@ -67,7 +67,7 @@ def stored_operands(program: Program, mapping: Mapping, statement: int) -> tuple
     }
     loops = mapping.loops[statement]
     return tuple(
-        (access.tensor, layout_of(access, loops, mapping.kinds(access.tensor)))
+        (access.tensor, layout_of(access, loops, mapping.kinds(access.tensor), mapping.dtype(access.tensor)))
         for n, access in enumerate(program.statements[statement].operands)
         if n not in streamed
     )
@@ -83,5 +83,6 @@ def _region(program: Program, mapping: Mapping, statements: tuple[int, ...]) -> 
         readers = [cut for e, cut in zip(program.edges, mapping.cuts, strict=True) if e.tensor == target.tensor]
         if not readers or any(readers):
             loops = mapping.loops[statement]
-            stored.append((target.tensor, layout_of(target, loops, mapping.kinds(target.tensor))))
+            kinds, dtype = mapping.kinds(target.tensor), mapping.dtype(target.tensor)
+            stored.append((target.tensor, layout_of(target, loops, kinds, dtype)))
     return Region(statements, tuple(fused), tuple(stored))

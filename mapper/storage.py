@@ -1,25 +1,25 @@
 """Layouts of tensors in memory: tile levels above inner levels, built as arrays that scanners walk.
 
 A tile is contiguous: its descriptor names it, its levels hold pointers and coordinates, then come its values.
-Exact sizes: a dense level costs nothing; a compressed level costs one pointer per parent position plus one, and
-one coordinate per node; every leaf position costs one value; every stored tile one descriptor.
+Exact sizes: those of its levels (``mapper.levels``), one value per leaf position, one descriptor per stored tile.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import numpy as np
 import numpy.typing as npt
 
-from mapper.formats import DENSE
+from mapper.dtypes import FP32, rounded, value_width
+from mapper.formats import BITMASK, DENSE, block_of, slots_of
+from mapper.levels import Ints, LevelArrays, LevelBuilder, Widths
 from mapper.machine import Machine
 from mapper.mapping import Loops
 from mapper.program import Access
-from mapper.tensor import SparseTensor
-
-Ints = npt.NDArray[np.int64]
+from mapper.tensor import SparseTensor, distinct_columns
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,16 +27,17 @@ class Layout:
     """How a tensor is stored: levels outer to inner.
 
     ``modes``: the mode of each inner level; ``kinds``: its kind; ``tile_modes``: modes of the tile levels, always
-    compressed; ``tiles``: tile extent per mode (0: not tiled).
+    compressed; ``tiles``: tile extent per mode (0: not tiled); ``dtype``: type of values.
     """
 
     modes: tuple[int, ...]
     kinds: tuple[str, ...]
     tile_modes: tuple[int, ...] = ()
     tiles: tuple[int, ...] = ()
+    dtype: str = FP32
 
 
-def layout_of(access: Access, loops: Loops, kinds: tuple[str, ...]) -> Layout:
+def layout_of(access: Access, loops: Loops, kinds: tuple[str, ...], dtype: str) -> Layout:
     """The layout that the loop nest of a statement walks in order (concordant traversal)."""
     tiled = dict(loops.tiles)
     mode = {index: m for m, index in enumerate(access.indices)}
@@ -46,15 +47,8 @@ def layout_of(access: Access, loops: Loops, kinds: tuple[str, ...]) -> Layout:
         kinds=kinds,
         tile_modes=tuple(mode[i] for i, _ in loops.tiles if i in mode),
         tiles=tuple(tiled.get(i, 0) for i in access.indices),
+        dtype=dtype,
     )
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class LevelArrays:
-    """``pos`` int64[parents + 1]; ``crd`` int64[pos[-1]], None for a dense level (coordinate = p - pos[parent])."""
-
-    pos: Ints
-    crd: Ints | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,85 +81,57 @@ class Storage:
 
 
 def store_tensor(tensor: SparseTensor, layout: Layout, machine: Machine) -> Storage:
-    """Builds the level arrays of ``tensor`` in ``layout``. O(nnz log nnz + dense positions)."""
-    build = _Builder(tensor, layout)
-    for mode in layout.tile_modes:
-        build.compress(build.tile_coordinate(mode), mode_of_tile=mode)
-    build.open_tiles()
-    for mode, kind in zip(layout.modes, layout.kinds, strict=True):
-        if kind == DENSE:
-            build.fill(mode)
-        else:
-            parents = build.nodes_per_tile()
-            build.compress(build.inner_coordinate(mode))
-            build.metadata += (parents + 1) * machine.pointer_bytes
-            build.metadata += build.nodes_per_tile() * machine.coordinate_bytes
-    values = np.zeros(build.nodes)
-    values[build.node] = build.entry_values
+    """Builds the level arrays of ``tensor`` in ``layout``, values rounded to its type. O(nnz log nnz + dense
+    positions). ``tensor`` must keep the N:M patterns of the layout (``group_problem``)."""
+    widths = Widths(machine.coordinate_bytes, machine.pointer_bytes)
+    values = rounded(tensor.values, layout.dtype)
+    build = LevelBuilder(tensor, values, layout.tile_modes, layout.modes, layout.tiles, widths)
+    build.add_tiles(layout.tile_modes)
+    build.add(layout.modes, layout.kinds)
     return Storage(
         layout,
         tuple(build.levels),
-        values,
-        build.nodes_per_tile() * machine.value_bytes,
+        build.values(),
+        build.nodes_per_tile() * value_width(layout.dtype, machine.value_bytes),
         build.metadata + machine.descriptor_bytes,
         machine.dram_burst_bytes,
     )
 
 
-class _Builder:
-    """Grows levels one by one; ``node`` holds the current node of every entry, entries sorted by level order."""
+@lru_cache(maxsize=256)
+def group_problem(tensor: SparseTensor, layout: Layout) -> str | None:
+    """The first group of positions that holds more entries than an N:M level of ``layout`` has places, in words."""
+    for level, kind in enumerate(layout.kinds):
+        if (slots := slots_of(kind)) is None:
+            continue
+        mode = layout.modes[level]
+        fixed = layout.modes[:level]
+        tile = layout.tiles[mode] if layout.tiles else 0
+        inner = tensor.coords[mode] % tile if tile else tensor.coords[mode]
+        # The group's first coordinate names it, within tiles of all modes; entries below one node count once.
+        keys = [tensor.coords[mode] - inner % slots[1], *(tensor.coords[m] for m in fixed)]
+        keys += [tensor.coords[m] // layout.tiles[m] for m in layout.tile_modes if m not in (mode, *fixed)]
+        places = distinct_columns(np.stack([*keys, tensor.coords[mode]]))[0]
+        groups, count, _ = distinct_columns(places[:-1])
+        if count.max(initial=0) > slots[0]:
+            worst = int(np.flatnonzero(count > slots[0])[0])
+            start = int(groups[0, worst])
+            above = zip(fixed, groups[1:, worst].tolist(), strict=False)  # tiles of further modes come after
+            where = "".join(f", coordinate {c} of mode {m}" for m, c in above)
+            end = min(start + slots[1], tensor.shape[mode], (start // tile + 1) * tile if tile else start + slots[1])
+            return f"{int(count[worst])} entries at positions {start} to {end - 1} of mode {mode}{where}"
+    return None
 
-    def __init__(self, tensor: SparseTensor, layout: Layout) -> None:
-        self.tensor, self.layout, self.coords = tensor, layout, tensor.coords
-        columns = [*map(self.tile_coordinate, layout.tile_modes), *map(self.inner_coordinate, layout.modes)]
-        order = np.lexsort(columns[::-1]) if columns else np.arange(tensor.nnz)
-        self.coords, self.entry_values = self.coords[:, order], tensor.values[order]
-        self.levels: list[LevelArrays] = []
-        self.node = np.zeros(tensor.nnz, np.int64)
-        self.nodes = 1
-        self.tile_coords: dict[int, Ints] = {}
-        self.tile_of_node = np.zeros(1, np.int64)
-        self.metadata = np.zeros(1, np.int64)
 
-    def tile_coordinate(self, mode: int) -> Ints:
-        return np.asarray(self.coords[mode] // self.layout.tiles[mode])
-
-    def inner_coordinate(self, mode: int) -> Ints:
-        tile = self.layout.tiles[mode] if self.layout.tiles else 0
-        return np.asarray(self.coords[mode] % tile if tile else self.coords[mode])
-
-    def nodes_per_tile(self) -> Ints:
-        return np.bincount(self.tile_of_node, minlength=self.metadata.size)
-
-    def open_tiles(self) -> None:
-        """From here on every node belongs to the tile that is its ancestor (or to the only one)."""
-        self.tile_of_node = np.arange(self.nodes)
-        self.metadata = np.zeros(self.nodes, np.int64)
-
-    def compress(self, crd: Ints, mode_of_tile: int | None = None) -> None:
-        first = np.ones(crd.size, bool)
-        first[1:] = (self.node[1:] != self.node[:-1]) | (crd[1:] != crd[:-1])
-        at = np.flatnonzero(first)
-        parent = self.node[at]
-        pos = np.concatenate([[0], np.cumsum(np.bincount(parent, minlength=self.nodes))]).astype(np.int64)
-        self.levels.append(LevelArrays(pos, np.ascontiguousarray(crd[at])))
-        self._descend(parent, at.size)
-        self.node = np.cumsum(first) - 1
-        if mode_of_tile is not None:
-            self.tile_coords[mode_of_tile] = crd[at]
-
-    def fill(self, mode: int) -> None:
-        extent, tile = self.tensor.shape[mode], self.layout.tiles[mode] if self.layout.tiles else 0
-        if tile:  # edge tiles are smaller
-            sizes = np.minimum(tile, extent - self.tile_coords[mode] * tile)
-        else:
-            sizes = np.full(self.nodes, extent, np.int64)
-        pos = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
-        self.levels.append(LevelArrays(pos, None))
-        self.node = pos[self.node] + self.inner_coordinate(mode)
-        self._descend(np.repeat(np.arange(self.nodes), sizes), int(pos[-1]))
-
-    def _descend(self, parent: Ints, nodes: int) -> None:
-        self.tile_coords = {m: c[parent] for m, c in self.tile_coords.items()}
-        self.tile_of_node = self.tile_of_node[parent]
-        self.nodes = nodes
+def stored_positions(shape: tuple[int, ...], nnz: int, layout: Layout) -> int:
+    """Bound on the positions that the largest level of a layout stores, as entries, padding, pointers or bits."""
+    tiled = layout.tile_modes
+    nodes = tiles = min(nnz, math.prod(-(-shape[m] // layout.tiles[m]) for m in tiled)) if tiled else 1
+    most = tiles
+    for mode, kind in zip(layout.modes, layout.kinds, strict=True):
+        below = nodes * min(shape[mode], layout.tiles[mode] if mode in tiled else shape[mode])
+        rows, cols = block_of(kind) or (1, 1)
+        padded = kind == DENSE or slots_of(kind) is not None
+        nodes = below if padded else min(below, nnz * rows * cols)
+        most = max(most, below if kind == BITMASK else nodes)
+    return most

@@ -121,6 +121,19 @@ class SparseTensor:
         return dense
 
 
+def distinct_columns(columns: Coords) -> tuple[Coords, Coords, Coords]:
+    """Distinct columns of int64[rows, n] in lexicographic order, how often each occurs, and the place of every given
+    column among them: ``np.unique(axis=1)``, many times faster on long arrays."""
+    order = np.lexsort(columns[::-1])
+    ordered = columns[:, order]
+    first = np.ones(order.size, bool)
+    first[1:] = (ordered[:, 1:] != ordered[:, :-1]).any(axis=0)
+    number = np.cumsum(first) - 1
+    place = np.empty_like(order)
+    place[order] = number
+    return ordered[:, first], np.bincount(number, minlength=int(first.sum())), place
+
+
 def _real(values: npt.ArrayLike) -> Values:
     try:
         array = np.asarray(values)

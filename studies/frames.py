@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mapper.formats import Format
 from mapper.mapping import Mapping
 from mapper.notation import parse_program
 from mapper.program import Program
@@ -184,7 +183,7 @@ def _choices(program: Program, mapping: Mapping) -> dict[str, Any]:
         row[f"order_S{number}"] = ",".join(loops.order)
         row[f"lanes_S{number}"] = loops.lanes
         row.update({f"tile_S{number}_{index}": dict(loops.tiles).get(index, 0) for index in loops.order})
-    row.update({f"format_{tensor}": str(Format(kinds)) for tensor, kinds in mapping.formats})
+    row.update({f"format_{tensor}": str(form) for tensor, form in mapping.stored_formats()})
     return row
 
 
@@ -196,6 +195,6 @@ def _brief(program: Program, mapping: Mapping) -> str:
         nest = " ".join(f"{i}/{tiles[i]}" if i in tiles else i for i in loops.order) or "scalar"
         nests.append(nest + (f" x{loops.lanes}{loops.parallel[0]}" if loops.parallel else ""))
     fused = [e.tensor for e, cut in zip(program.edges, mapping.cuts, strict=True) if not cut]
-    formats = ", ".join(f"{t} {Format(kinds)}" for t, kinds in mapping.formats if kinds)
+    formats = ", ".join(f"{t} {form}" for t, form in mapping.stored_formats() if form.kinds)
     parts = [" | ".join(nests), f"{', '.join(dict.fromkeys(fused))} fused" if fused else "", formats, mapping.residency]
     return "; ".join([*filter(None, parts), *(f"{name}={value}" for name, value in mapping.machine)])

@@ -15,14 +15,12 @@ from hwsim import Limits, Profile, energy_pj, simulate
 from mapper.lowering import collect_output, lower_conversion, lower_region
 from mapper.machine import Machine
 from mapper.mapping import Mapping
+from mapper.precision import expected_outputs, multiply_scale, tolerance
 from mapper.regions import region_label
 from mapper.schedule import Conversion, Region, schedule
 from mapper.storage import Layout, Storage, store_tensor
 from mapper.tensor import SparseTensor
 from mapper.workload import Workload
-
-RELATIVE_TOLERANCE = 1e-9
-"""Sums may be taken in another order than the oracle's; both use float64."""
 
 CACHED_LAYOUTS = 64
 
@@ -40,10 +38,12 @@ class Evaluation:
 
 
 class StorageCache:
-    """Stored forms of tensors, most recently used first; the same layout serves many mappings."""
+    """Stored forms of tensors, most recently used first; the same layout serves many mappings. And the outputs to
+    expect of mappings with narrow value types, which many share."""
 
     def __init__(self) -> None:
         self._stored: OrderedDict[tuple[Any, ...], Storage] = OrderedDict()
+        self._expected: dict[tuple[Any, ...], dict[str, SparseTensor]] = {}
 
     def get(self, tensor: SparseTensor, layout: Layout, machine: Machine) -> Storage:
         """``store_tensor`` of the arguments, remembered."""
@@ -56,6 +56,15 @@ class StorageCache:
         self._stored.move_to_end(key)
         return self._stored[key]
 
+    def expected(self, workload: Workload, mapping: Mapping) -> dict[str, SparseTensor]:
+        """``expected_outputs`` of the arguments, remembered."""
+        key = (workload.key, mapping.dtypes, mapping.cuts if mapping.dtypes else ())
+        if key not in self._expected:
+            if len(self._expected) >= CACHED_LAYOUTS:
+                self._expected.clear()
+            self._expected[key] = expected_outputs(workload, mapping)
+        return self._expected[key]
+
 
 def evaluate(
     workload: Workload, mapping: Mapping, machine: Machine, limits: Limits, cache: StorageCache | None = None
@@ -65,7 +74,7 @@ def evaluate(
     workload = workload.variant(mapping.variant)
     data = dict(workload.tensors)
     profiles: list[tuple[str, Profile]] = []
-    failure = None
+    energy, failure = 0.0, None
 
     def storage_of(tensor: str, layout: Layout) -> Storage:
         return cache.get(data[tensor], layout, machine)
@@ -77,14 +86,17 @@ def evaluate(
             name, graph = region_label(step.statements), lower_region(workload, mapping, machine, step, storage_of)
         profile = simulate(graph, limits)
         profiles.append((name, profile))
+        statements = step.statements if isinstance(step, Region) else ()
+        energy += energy_pj(profile, machine.energy, multiply_scale(workload.program, mapping, statements, machine))
         if profile.status != "done":
             failure = f"{name}: {profile.status}"
             break
         if isinstance(step, Region):
             data.update(_written(workload, mapping, step, profile))
     made = {t: data[t] for t in workload.program.outputs if t in data}
-    failure = failure or _wrong_values(workload, made)
-    return _summed(failure, profiles, made, machine)
+    failure = failure or _wrong_values(made, cache.expected(workload, mapping), tolerance(workload, mapping))
+    rounding = {name: _error(got, workload.computed[name]) for name, got in made.items()} if mapping.dtypes else {}
+    return _summed(failure, profiles, made, energy, rounding)
 
 
 def _written(workload: Workload, mapping: Mapping, region: Region, profile: Profile) -> dict[str, SparseTensor]:
@@ -96,27 +108,38 @@ def _written(workload: Workload, mapping: Mapping, region: Region, profile: Prof
     return written
 
 
-def _wrong_values(workload: Workload, made: dict[str, SparseTensor]) -> str | None:
-    """First difference between simulated outputs and the oracle's; entries stored on one side only count as zero."""
+def _wrong_values(made: dict[str, SparseTensor], expected: dict[str, SparseTensor], allowed: float) -> str | None:
+    """First difference between simulated outputs and the oracle's beyond what the value types allow."""
     for name, got in made.items():
-        want = workload.computed[name]
-        both = SparseTensor.from_coo(
-            got.shape, np.concatenate([got.coords, want.coords], axis=1), np.concatenate([got.values, -want.values])
-        )
+        want = expected[name]
+        both = _difference(got, want)
         scale = 1.0 + float(np.abs(want.values).max(initial=0.0))
         error = np.abs(both.values)
-        if not (error <= RELATIVE_TOLERANCE * scale).all():
+        if not (error <= allowed * scale).all():
             worst = int(np.nanargmax(error))
             at = tuple(both.coords[:, worst].tolist())
             return f"wrong value: {name}{at} differs from the oracle by {error[worst]:g}"
     return None
 
 
+def _difference(got: SparseTensor, want: SparseTensor) -> SparseTensor:
+    """Entries stored on one side only count as zero on the other."""
+    return SparseTensor.from_coo(
+        got.shape, np.concatenate([got.coords, want.coords], axis=1), np.concatenate([got.values, -want.values])
+    )
+
+
+def _error(got: SparseTensor, exact: SparseTensor) -> float:
+    """Largest difference from the values without rounding, over their largest magnitude."""
+    scale = float(np.abs(exact.values).max(initial=0.0)) or 1.0
+    return float(np.abs(_difference(got, exact).values).max(initial=0.0)) / scale
+
+
 def _summed(
-    failure: str | None, profiles: list[tuple[str, Profile]], made: dict[str, SparseTensor], machine: Machine
-) -> Evaluation:
+    failure: str | None, profiles: list[tuple[str, Profile]], made: dict[str, SparseTensor], energy: float,
+    rounding: dict[str, float],
+) -> Evaluation:  # fmt: skip
     latency = sum(p.cycles for _, p in profiles)
-    energy = sum(energy_pj(p, machine.energy) for _, p in profiles)
     traffic = [row for _, p in profiles for row in p.to_json()["traffic"]]
     total = sum(row["values_bytes"] + row["metadata_bytes"] for row in traffic)
     deadlocks = [str(p.deadlock) for _, p in profiles if p.deadlock]
@@ -128,6 +151,7 @@ def _summed(
         "tokens": sum(p.tokens for _, p in profiles),
         "effectual_multiplies": sum(p.effectual_multiplies for _, p in profiles),
         "output_nnz": {name: tensor.nnz for name, tensor in made.items()},
+        "rounding_error": rounding,
         "traffic": traffic,
         "steps": [
             {"name": name, "cycles": p.cycles, "status": p.status, "contexts": p.to_json()["contexts"]}

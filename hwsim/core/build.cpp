@@ -1,5 +1,7 @@
 #include "build.hpp"
 
+#include <sstream>
+
 #include "builder.hpp"
 #include "contexts/accumulate.hpp"
 #include "contexts/block.hpp"
@@ -123,6 +125,26 @@ Task tile_load_task(const Builder& b) {
   return tile_load(b.u, b.in(0), b.out(0), plan);
 }
 
+StoreLevel store_level(const Builder& b, const std::vector<std::string>& kinds, std::size_t q) {
+  constexpr std::pair<const char*, LevelKind> known[] = {
+      {"dense", LevelKind::dense},         {"compressed", LevelKind::compressed}, {"bitmask", LevelKind::bitmask},
+      {"nonunique", LevelKind::repeated}, {"singleton", LevelKind::singleton}};
+  StoreLevel level;
+  for (const auto& [name, kind] : known)
+    if (kinds[q] == name) {
+      level.kind = kind;
+      return level;
+    }
+  char by = 0;
+  std::istringstream text(kinds[q]);
+  const bool blocks = text >> level.rows >> by >> level.cols && by == 'x' && text.peek() == EOF;
+  if (!blocks || level.rows < 1 || level.cols < 1 || q == 0 || q + 1 != kinds.size() || kinds[q - 1] != "dense")
+    b.u.fail("level kind '" + kinds[q] + "' cannot be written; kinds are dense, compressed, bitmask, nonunique, " +
+             "singleton, or blocks (4x4) as the last level, below a dense one.");
+  level.kind = LevelKind::blocked;
+  return level;
+}
+
 Task store_task(const Builder& b) {
   const std::size_t n = b.spec.inputs.size() - 1;
   StorePlan plan{.tile_levels = b.param<std::size_t>("tile_levels"),
@@ -142,7 +164,8 @@ Task store_task(const Builder& b) {
   for (std::size_t q = 0; q < kinds.size(); ++q) {
     if (homes[q] >= std::int64_t(plan.tile_levels))
       b.u.fail("'tile_level_of' names level " + std::to_string(homes[q]) + ", which is not a tile level.");
-    plan.inner.push_back({kinds[q] == "compressed", dims[q], tiles[q], homes[q]});
+    plan.inner.push_back(store_level(b, kinds, q));
+    plan.inner.back().dim = dims[q], plan.inner.back().tile = tiles[q], plan.inner.back().tile_level = homes[q];
   }
   std::vector<std::int64_t> levels(n);
   for (std::size_t q = 0; q < n; ++q) levels[q] = std::int64_t(q) + 1;

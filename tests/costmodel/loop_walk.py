@@ -153,7 +153,7 @@ def tile_bytes(
 ) -> dict[Prefix, tuple[int, int]]:
     """(value bytes, metadata bytes) of every tile of operand ``n``, by tile coordinates in loop order."""
     access = workload.program.statements[number].operands[n]
-    layout = layout_of(access, mapping.loops[number], mapping.kinds(access.tensor))
+    layout = layout_of(access, mapping.loops[number], mapping.kinds(access.tensor), mapping.dtype(access.tensor))
     tensor = workload.tensor(access.tensor)
     storage = store_tensor(tensor, layout, machine)
     coords = [tensor.coords[m] // layout.tiles[m] for m in layout.tile_modes]

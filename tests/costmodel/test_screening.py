@@ -22,7 +22,7 @@ def test_the_largest_tile_decides_to_the_byte() -> None:
     work = workload()
     mapping = Mapping((), (Loops(("i", "k", "j"), (("i", 16), ("k", 16))),), KINDS)
     access = work.program.statements[0].operands[0]
-    layout = layout_of(access, mapping.loops[0], KINDS[0][1])
+    layout = layout_of(access, mapping.loops[0], KINDS[0][1], "fp32")
     stored = store_tensor(work.tensors["A"], layout, RDA)
     largest = int((stored.tile_value_bytes + stored.tile_metadata_bytes).max()) - RDA.descriptor_bytes
     for room, verdicts in ((largest, 0), (largest - 1, 1)):

@@ -9,8 +9,9 @@ from random_mappings import random_tensor
 from costmodel.statistics import Statistics
 from costmodel.tiles import tile_sizes, tile_view
 from costmodel.uniform import UniformStatistics
+from mapper.formats import parse_format
 from mapper.machine import load_machine
-from mapper.storage import Layout, store_tensor
+from mapper.storage import Layout, group_problem, store_tensor
 from mapper.tensor import SparseTensor
 
 MACHINE = load_machine("rda").with_fields(value_bytes=2, coordinate_bytes=3, pointer_bytes=5, descriptor_bytes=7)
@@ -47,8 +48,51 @@ def test_sizes_equal_those_of_stored_tensors(shape: tuple[int, ...]) -> None:
             assert sizes.total_metadata == pytest.approx(stored.metadata_bytes)
 
 
-def test_a_full_tensor_is_the_same_at_level_l0() -> None:
-    layout = Layout((0, 1), ("dense", "compressed"), (0, 1), (4, 4))
+@pytest.mark.parametrize(
+    "name",
+    [
+        "bitmask,bitmask", "dense,bitmask", "compressed,bitmask", "coo", "rle", "compressed,rle", "2:4",
+        "2:4,compressed", "3:4,dense", "dense,2x2", "dense,1x4", "bitmask,dense", "bitmap:fp16", "rle:int8", "csf:bf16",
+    ],
+)  # fmt: skip
+def test_every_level_kind(name: str) -> None:
+    rng = np.random.default_rng(5)
+    form, compared = parse_format(name, 2), 0
+    for density, modes, tiles in itertools.product(
+        (0.0, 0.1, 0.4), ((0, 1), (1, 0)), ((0, 0), (4, 0), (0, 8), (4, 8), (8, 4))
+    ):
+        tensor = random_tensor(rng, (13, 21), density)
+        if "rle" in name:
+            tensor = SparseTensor(tensor.shape, tensor.coords, np.ceil(tensor.values * 2))
+        layout = Layout(modes, form.kinds, tuple(m for m in modes if tiles[m]), tiles, form.dtype)
+        if group_problem(tensor, layout):
+            continue
+        compared += 1
+        sizes = tile_sizes(Statistics(), Statistics().of(tensor), layout, MACHINE)
+        stored = store_tensor(tensor, layout, MACHINE)
+        order = np.lexsort([sizes.coords[m] for m in modes[::-1]]) if len(sizes.view) == 2 else slice(None)
+        assert sizes.values[order].tolist() == stored.tile_value_bytes.tolist()
+        assert sizes.metadata[order].tolist() == stored.tile_metadata_bytes.tolist()
+    assert compared >= 10
+
+
+def test_blocks_below_further_levels() -> None:
+    rng = np.random.default_rng(6)
+    for kinds, tiles in itertools.product(("compressed", "dense", "bitmask"), ((0, 0, 0), (3, 4, 4), (0, 2, 0))):
+        tensor = random_tensor(rng, (7, 9, 10), 0.1)
+        modes = tuple(map(int, rng.permutation(3)))
+        layout = Layout(modes, (kinds, "dense", "2x2"), tuple(m for m in modes if tiles[m]), tiles)
+        if any(tiles[m] % 2 for m in modes[1:]):
+            layout = Layout(modes, layout.kinds, (), (0, 0, 0))
+        sizes = tile_sizes(Statistics(), Statistics().of(tensor), layout, MACHINE)
+        stored = store_tensor(tensor, layout, MACHINE)
+        assert sorted(sizes.values) == sorted(stored.tile_value_bytes)
+        assert sorted(sizes.metadata) == sorted(stored.tile_metadata_bytes)
+
+
+@pytest.mark.parametrize("kinds", ["dense,compressed", "bitmap", "coo", "4:4", "dense,2x4"])
+def test_a_full_tensor_is_the_same_at_level_l0(kinds: str) -> None:
+    layout = Layout((0, 1), parse_format(kinds, 2).kinds, (0, 1), (4, 4))
     exact = tile_sizes(Statistics(), Statistics().of(SparseTensor.from_dense(np.ones((12, 16)))), layout, MACHINE)
     mean = tile_sizes(Statistics(), UniformStatistics((12, 16), 192), layout, MACHINE)
     assert (mean.tiles, mean.total_values, mean.total_metadata) == (12, exact.total_values, exact.total_metadata)

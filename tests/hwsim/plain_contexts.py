@@ -41,11 +41,46 @@ def closing_stop(u: Unit, ref: Fifo | None) -> Body:
     return stop_token(following[1] + 1)
 
 
+def _fiber(u: Unit, r: int) -> list[tuple[int, int, int]]:
+    """(cycles before it, coordinate, reference) of what a fiber holds between ``lo`` and ``hi``; the cycles after the
+    last come with coordinate -1."""
+    arrays, params, idle = u.arrays, u.params, 0
+    low, high = params.get("lo", 0), params.get("hi", math.inf)
+    begin, end = int(arrays["pos"][r]), int(arrays["pos"][r + 1])
+    found = []
+    match params.get("storage"):
+        case "bitmask":
+            width, words = params.get("word_bits", 64), (params["size"] + 63) // 64
+            bits = [int(w) >> b & 1 for w in arrays["mask"][r * words : (r + 1) * words] for b in range(64)]
+            stop, ref = min(params["size"], high), begin + sum(bits[:low])
+            for first in range(min(low, stop) // width * width, stop, width):
+                group = [c for c in range(max(first, low), min(first + width, stop)) if bits[c]]
+                idle += not group and max(first, low) < stop
+                for c in group:
+                    found.append((idle, c, ref))
+                    idle, ref = 0, ref + 1
+        case "run_length":
+            for q in range(begin, end):
+                run = range(int(arrays["crd"][q]), int(arrays["crd"][q] + arrays["length"][q]))
+                found += [(0, c, q) for c in run if low <= c < high]
+        case "n_of_m":
+            n, m = params["n"], params["m"]
+            listed = [((p - begin) // n * m + int(arrays["crd"][p]), p) for p in range(begin, end)]
+            found += [(0, c, p) for c, p in listed if low <= c < high]
+        case "repeated":
+            for g in range(begin, end):
+                if low <= arrays["crd"][g] < high:
+                    found.append((idle, int(arrays["crd"][g]), g))
+                    idle = int(arrays["length"][g]) - 1
+        case _:
+            crd = arrays.get("crd")
+            listed = [(int(crd[p]) if crd is not None else p - begin, p) for p in range(begin, end)]
+            found += [(0, c, p) for c, p in listed if low <= c < high]
+    phase, step = params.get("phase", 0), params.get("step", 1)
+    return [*(entry for entry in found if entry[1] % step == phase), (idle, -1, -1)]
+
+
 def scan(u: Unit) -> Body:
-    assert "storage" not in u.params, "the plain simulator scans dense and compressed levels alone"
-    pos, crd = u.arrays["pos"], u.arrays.get("crd")
-    low, high = u.params.get("lo", -math.inf), u.params.get("hi", math.inf)
-    phase, step = u.params.get("phase", 0), u.params.get("step", 1)
     while True:
         ref = yield from u.peek(u.ins[0])
         holds = is_val(ref) and u.ins[0].from_memory  # a tile keeps its buffer until it was walked
@@ -55,10 +90,10 @@ def scan(u: Unit) -> Body:
             yield from u.push_all(u.outs, DONE)
             return
         if is_val(ref):
-            begin, end = pos[ref[1] : ref[1] + 2]
-            for p in range(begin, end):
-                c = crd[p] if crd is not None else p - begin
-                if low <= c < high and c % step == phase:
+            for idle, c, p in _fiber(u, ref[1]):
+                if idle:
+                    u.cost(idle)
+                if c >= 0:
                     yield from u.push(u.outs[0], val_token(c))
                     yield from u.push(u.outs[1], val_token(p))
                     u.cost()

@@ -267,15 +267,35 @@ def store(u: Unit) -> Body:
 
 
 def _tile_bytes(p: Any, tile: list[tuple[int, ...]]) -> tuple[int, int]:
-    nodes, metadata, first = 1, p["descriptor_bytes"], p["tile_levels"]
-    for q, kind in enumerate(p["kinds"]):
-        if kind == "dense":
-            extent, home = p["tiles"][q], p["tile_level_of"][q]
-            nodes *= min(extent, p["dims"][q] - (tile[0][home] * extent if home >= 0 else 0))
+    nodes, metadata, first, kinds = 1, p["descriptor_bytes"], p["tile_levels"], p["kinds"]
+
+    def extent(q: int) -> int:
+        whole, home = p["tiles"][q], p["tile_level_of"][q]
+        return int(min(whole, p["dims"][q] - (tile[0][home] * whole if home >= 0 else 0)))
+
+    def below(q: int) -> int:
+        return len({at[: first + q + 1] for at in tile})
+
+    for q, kind in enumerate(kinds):
+        if "x" in kind:
+            rows, cols = map(int, kind.split("x"))
+            blocks = {(at[: first + q - 1], at[first + q - 1] // rows, at[first + q] // cols) for at in tile}
+            strips = nodes // extent(q - 1) * math.ceil(extent(q - 1) / rows)
+            metadata += (strips + 1) * p["pointer_bytes"] + len(blocks) * p["coordinate_bytes"]
+            heights = (min(rows, extent(q - 1) - i * rows) for _, i, _ in blocks)
+            widths = (min(cols, extent(q) - j * cols) for _, _, j in blocks)
+            nodes = sum(h * w for h, w in zip(heights, widths, strict=True))
+        elif kind == "dense":
+            nodes *= extent(q)
+        elif kind == "bitmask":
+            metadata += math.ceil(nodes * extent(q) / 8)
+            nodes = below(q)
         else:
-            below = len({at[: first + q + 1] for at in tile})
-            metadata += (nodes + 1) * p["pointer_bytes"] + below * p["coordinate_bytes"]
-            nodes = below
+            last = max(n for n in range(q, len(kinds)) if set(kinds[q + 1 : n + 1]) <= {"singleton"})
+            if kind != "singleton":
+                metadata += (nodes + 1) * p["pointer_bytes"]
+            metadata += below(last) * p["coordinate_bytes"]
+            nodes = below(q)
     return nodes * p["value_bytes"], metadata
 
 

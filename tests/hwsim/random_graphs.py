@@ -211,8 +211,9 @@ def _levels(context: Context) -> list[str]:
     """Formats of the levels that a context reads or writes."""
     if context.kind == "scan":
         lane = " lane" if "lo" in context.params else ""
+        plain = "compressed" if "crd" in context.arrays else "dense"
         off = " off-chip" if "tensor" in context.params else ""
-        return [("compressed" if "crd" in context.arrays else "dense") + lane + off + " read"]
+        return [context.params.get("storage", plain) + lane + off + " read"]
     return [f"{kind} written" for kind in context.params.get("kinds", ())] if context.kind == "store" else []
 
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from hwsim import Profile
 from mapper.errors import EmptySpace
+from mapper.formats import Format, parse_format, writable
 from mapper.graph import Graph
 from mapper.lowering import collect_output, lower_conversion, lower_region
 from mapper.machine import Machine, load_machine
@@ -24,6 +25,13 @@ from mapper.synthetic import uniform
 from mapper.workload import Workload
 
 RDA = load_machine("rda")
+
+FORMATS = {
+    0: ["dense"],
+    1: ["bitmap", "rle", "2:4", "3:4"],
+    2: ["bitmap", "bitmask,bitmask", "coo", "rle", "3:4", "dense,2x2", "compressed,2:4"],
+    3: ["bitmap", "coo", "dense,nonunique,singleton", "rle", "3:4,bitmask,compressed", "compressed,dense,2x2"],
+}
 
 TILES: tuple[tuple[int, ...], ...] = ((0,), (0, 2, 3), (2, 3))
 """Choices of tile extents of an index; 0: not tiled."""
@@ -60,7 +68,9 @@ def random_step(rng: np.random.Generator) -> LoweredStep:
             indices = (i for s in workload.program.statements for i in s.indices)
             tiles: dict[str, tuple[int, ...]] = {i: TILES[rng.integers(len(TILES))] for i in indices}
             lanes = int(rng.choice([1, 1, 2, 4]))
-            limits = SpaceLimits(max_lanes=lanes, tiles=tiles, residency=tuple(RESIDENCIES))
+            limits = SpaceLimits(
+                max_lanes=lanes, tiles=tiles, residency=tuple(RESIDENCIES), formats=_formats(rng, workload)
+            )
             mapping = MappingSpace(workload, machine, limits).sample(rng, tries=50)
             workload = workload.variant(mapping.variant)
             steps = schedule(workload.program, mapping).steps
@@ -76,6 +86,19 @@ def random_step(rng: np.random.Generator) -> LoweredStep:
         else:
             graph = lower_region(workload, mapping, machine, step, storage_of)
         return LoweredStep(graph, workload, mapping, step)
+
+
+def _formats(rng: np.random.Generator, workload: Workload) -> dict[str, tuple[Format, ...]]:
+    """Half the tensors in a format of any kind, results in one that can be written."""
+    chosen = {}
+    for name, ndim in {
+        a.tensor: len(a.indices) for s in workload.program.statements for a in (s.target, *s.operands)
+    }.items():
+        if rng.random() < 0.5:
+            forms = (parse_format(str(rng.choice(FORMATS[ndim])), ndim),)
+            if writable(forms[0].kinds) or name not in workload.program.producers:
+                chosen[name] = forms
+    return chosen
 
 
 def random_machine(rng: np.random.Generator) -> Machine:

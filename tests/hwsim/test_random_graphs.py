@@ -14,6 +14,8 @@ from random_graphs import CONTEXTS, DEPTHS, Outcome, differences, distribution, 
 from hwsim import simulate
 
 SEEDS = range(400)
+STORAGES = ("dense", "compressed", "bitmask", "run_length", "n_of_m", "repeated")
+WRITTEN_KINDS = ("dense", "compressed", "bitmask", "nonunique", "singleton", "2x2")
 
 
 @pytest.fixture(scope="module")
@@ -36,7 +38,9 @@ def test_distribution(outcomes: list[Outcome]) -> None:
     assert {o.contexts for o in outcomes} <= set(CONTEXTS)
     assert max(o.contexts for o in outcomes) > 50
     assert set(shares["graphs_by_context_kind"]) == set(BODIES)
-    assert min(shares["levels_by_format"].values()) >= 20 and len(shares["levels_by_format"]) == 7
+    wanted = {f"{storage} read" for storage in STORAGES} | {f"{kind} written" for kind in WRITTEN_KINDS}
+    assert wanted <= set(shares["levels_by_format"])
+    assert sum(level.endswith(" lane read") for level in shares["levels_by_format"]) >= 4
     assert min(shares["graphs_by_memory_field"].values()) >= 20 and len(shares["graphs_by_memory_field"]) == 10
     assert shares["share_with_row_misses"] > 0.1
     assert set(shares["channels_by_fifo_depth"]) == {str(depth) for depth in DEPTHS}

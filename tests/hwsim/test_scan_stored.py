@@ -1,4 +1,4 @@
-"""Scans of bit masks, runs and N-of-M levels: cycles worked by hand, and every walk against its dense meaning."""
+"""Scans of bit masks, runs, N-of-M and repeated levels: cycles by hand, and every walk against its dense meaning."""
 
 from __future__ import annotations
 
@@ -48,6 +48,52 @@ def test_two_of_four() -> None:
     )
 
 
+def test_the_last_group_may_have_fewer_places() -> None:
+    # Extent 5 in groups of 4: the last group has one position, so one place.
+    arrays = {"pos": [0, 3], "crd": [1, 2, 0]}
+    run = run_unit("scan", ["0 D"], 2, arrays=arrays, params={"storage": "n_of_m", "n": 2, "m": 4})
+    assert run.streams == ("1 2 4 S0 D", "0 1 2 S0 D")
+
+
+def test_repeated_coordinates_take_a_cycle_each() -> None:
+    # Fiber 0 stores 2 2 2 5: 2 at t=1, its repetitions at t=2, 3, 5 at t=4, S0 at t=5; fiber 1 stores 1 1: 1 at t=6,
+    # its repetition at t=7, S0 at t=8.
+    arrays = {"pos": [0, 2, 3], "crd": [2, 5, 1], "length": [3, 1, 2]}
+    run = run_unit("scan", ["0 1 D"], 2, arrays=arrays, params={"storage": "repeated"})
+    assert run.timed == ("2@2 5@5 S0@6 1@7 S0@9 D@10", "0@2 1@5 S0@6 2@7 S0@9 D@10")
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_lanes_see_their_coordinates_alone(seed: int) -> None:
+    """Any level restricted to lo..hi yields what the whole level yields there."""
+    pick = random.Random(seed)
+    size = pick.randrange(1, 150)
+    lo = pick.randrange(size + 1)
+    hi = pick.randrange(lo, size + 1)
+    groups = [sorted(pick.sample(range(min(4, size - at)), min(2, size - at))) for at in range(0, size, 4)]
+    fiber = [4 * g + c for g, group in enumerate(groups) for c in group]
+    bits = [sum(1 << c - 64 * w for c in fiber if c // 64 == w) for w in range((size + 63) // 64)]
+    runs = [c for c in fiber if c - 1 not in fiber]
+    lengths = [next(n for n in range(1, 9) if c + n not in fiber) for c in runs]
+    cases: list[tuple[dict[str, Any], dict[str, Any]]] = [
+        ({}, {"crd": fiber}),
+        ({"storage": "repeated"}, {"crd": fiber, "length": [pick.randrange(1, 4) for _ in fiber]}),
+        ({"storage": "n_of_m", "n": 2, "m": 4}, {"crd": [c for group in groups for c in group]}),
+        ({"storage": "bitmask", "size": size}, {"mask": [w - (1 << 64) if w >> 63 else w for w in bits]}),
+        (
+            {"storage": "run_length"},
+            {"crd": runs, "length": lengths},
+        ),
+    ]
+    for params, arrays in cases:
+        places = len(arrays.get("crd", fiber))
+        arrays = {"pos": [0, places], **arrays}
+        whole = run_unit("scan", ["0 D"], 2, arrays=arrays, params=params)
+        part = run_unit("scan", ["0 D"], 2, arrays=arrays, params={**params, "lo": lo, "hi": hi})
+        both = [zip(*(s.split()[:-2] for s in run.streams), strict=True) for run in (whole, part)]
+        assert [x for x in both[0] if lo <= int(x[0]) < hi] == list(both[1])
+
+
 @pytest.mark.parametrize("seed", range(12))
 def test_walks_agree_with_a_compressed_level(seed: int) -> None:
     pick = random.Random(seed)
@@ -85,7 +131,8 @@ def test_walks_agree_with_a_compressed_level(seed: int) -> None:
         (bitmask(phase=2, step=2), BITS, "'phase' and 'step' must be 0 <= phase < step"),
         ({"storage": "run_length"}, {"pos": [0, 1], "crd": [2], "length": [1, 1]}, "one entry per run each"),
         ({"storage": "run_length"}, {"pos": [0, 1], "crd": [2], "length": [-1]}, "must not be negative"),
-        ({"storage": "n_of_m", "n": 2, "m": 4}, {"pos": [0, 1], "crd": [2]}, "whole groups of 'n' places"),
+        ({"storage": "repeated"}, {"pos": [0, 1], "crd": [2], "length": [0]}, "'length' must be at least 1"),
+        ({"storage": "repeated"}, {"pos": [0, 1], "crd": [2], "length": []}, "one entry per place each"),
         ({"storage": "n_of_m", "n": 2, "m": 4}, {"pos": [0, 2], "crd": [2, 1]}, "place 1 has 1"),
         ({"storage": "n_of_m", "n": 2, "m": 4}, {"pos": [0, 2], "crd": [2, 4]}, "place 1 has 4"),
         ({"storage": "n_of_m", "n": 4, "m": 2}, {"pos": [0], "crd": []}, "1 <= n <= m"),

@@ -16,7 +16,7 @@ BYTES = {"tensor": 0, "value_bytes": 4, "coordinate_bytes": 2, "pointer_bytes": 
 
 def plan(kinds: str, dims: list[int], tiles: list[int] | None = None, homes: list[int] | None = None) -> dict[str, Any]:
     """``kinds``: one letter per inner level; tiled levels name their tile level in ``homes``."""
-    names = {"d": "dense", "c": "compressed"}
+    names = {"d": "dense", "c": "compressed", "b": "bitmask", "n": "nonunique", "s": "singleton"}
     homes = homes or [-1] * len(dims)
     return BYTES | {
         "tile_levels": 1 + max(homes, default=-1),
@@ -55,11 +55,25 @@ def test_entries_and_cycles() -> None:
         ("cd", 2 * 4 * 4, 16 + 2 * 8 + 2 * 2),  # 2 pointers, 2 row coordinates
         ("cc", 3 * 4, 16 + 2 * 8 + 2 * 2 + 3 * 8 + 3 * 2),
         ("dc", 3 * 4, 16 + 4 * 8 + 3 * 2),
+        ("db", 3 * 4, 16 + 2),  # 12 bits
+        ("bb", 3 * 4, 16 + 1 + 1),  # 3 bits, then 2 rows x 4 bits
+        ("ns", 3 * 4, 16 + 2 * 8 + 2 * 3 * 2),  # 2 pointers, a row and a column coordinate per entry
+        ("cb", 3 * 4, 16 + 2 * 8 + 2 * 2 + 1),
     ],
 )
 def test_bytes_of_formats(kinds: str, values_bytes: int, metadata_bytes: int) -> None:
     run = store(["0 2 S0 D", "1 3 S0 0 S1 D"], "1.0 2.0 S0 3.0 S1 D", plan(kinds, [3, 4]))
     assert written(run) == (values_bytes, metadata_bytes, 1)
+
+
+def test_bytes_of_blocks() -> None:
+    # 5 x 7 in blocks of 2 x 4: (0, 1) and (1, 0) share block (0, 0); (1, 6) lies in the edge block of 2 x 3; (4, 5) in
+    # the corner block of 1 x 3. 3 rows of blocks: 4 pointers; 3 blocks: 3 coordinates, 8 + 6 + 3 values.
+    blocks = plan("dd", [5, 7]) | {"kinds": ["dense", "2x4"]}
+    run = store(["0 1 4 S0 D", "1 S0 0 6 S0 5 S1 D"], "1.0 S0 2.0 3.0 S0 4.0 S1 D", blocks)
+    assert written(run) == (17 * 4, 16 + 4 * 8 + 3 * 2, 1)
+    with pytest.raises(GraphError, match="level kind 'rle' cannot be written"):
+        store(["0 S0 D"], "1.0 S0 D", plan("d", [4]) | {"kinds": ["rle"]})
 
 
 def test_tiles() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
+import numpy as np
 import pytest
 
 from mapper.legality import units_used, violations
@@ -13,6 +14,7 @@ from mapper.notation import parse_program
 from mapper.residency import RESIDENCIES
 from mapper.schedule import schedule
 from mapper.synthetic import generate
+from mapper.tensor import SparseTensor
 from mapper.workload import Workload
 
 RDA = load_machine("rda")
@@ -68,6 +70,65 @@ def test_loops(loops: Loops, rule: str) -> None:
 def test_formats_need_one_kind_per_mode() -> None:
     broken = dataclasses.replace(GOOD, formats=(("A", CSR), ("B", ("dense",)), ("Z", CSR)))
     assert [(v.rule, v.where) for v in violations(PRODUCT, broken, RDA)] == [("format", "B")]
+
+
+PAIRS = SparseTensor.from_dense(np.indices((12, 10)).sum(axis=0) % 2)  # every other position: 2 of any 4
+
+
+@pytest.mark.parametrize(
+    ("tensor", "kinds", "rule"),
+    [
+        ("A", ("dense", "cached"), "format"),
+        ("A", ("dense", "singleton"), "format"),
+        ("Z", ("dense", "rle"), "format-of-result"),
+        ("Z", ("dense", "2:4"), "format-of-result"),
+        ("A", ("dense", "1:4"), "n-of-m"),
+        ("A", ("dense", "4x3"), "block-tile"),  # 3 does not divide the tile of k
+        ("Z", ("dense", "3x2"), "block-tile"),  # 3 does not divide the tile of i
+    ],
+)
+def test_formats_that_break_a_rule(tensor: str, kinds: tuple[str, ...], rule: str) -> None:
+    workload = Workload(PRODUCT.program, {"A": PAIRS, "B": B})
+    loops = (Loops(("i", "k", "j"), (("i", 4), ("k", 8))),)
+    formats = tuple((t, kinds if t == tensor else CSR) for t in "ABZ")
+    broken = dataclasses.replace(GOOD, loops=loops, formats=formats)
+    assert [(v.rule, v.where) for v in violations(workload, broken, RDA)] == [(rule, tensor)]
+
+
+def test_a_pattern_counts_in_the_order_and_tiles_that_are_walked() -> None:
+    # Entries at 0, 1, 4, 5 of each row: 2 of every 4, and in tiles of 6 too; tiles of 5 make 0-3, 4, 5-8, 9.
+    rows = np.zeros((12, 10))
+    rows[:, [0, 1, 4, 5]] = 1
+    workload = Workload(PRODUCT.program, {"A": SparseTensor.from_dense(rows), "B": B})
+    formats = (("A", ("dense", "2:4")), ("B", CSR), ("Z", CSR))
+    for order, tiles, legal in (
+        (("i", "k", "j"), (), True), (("i", "k", "j"), (("k", 6),), True), (("k", "i", "j"), (), False),
+    ):  # fmt: skip
+        found = violations(workload, dataclasses.replace(GOOD, loops=(Loops(order, tiles),), formats=formats), RDA)
+        assert [v.rule for v in found] == ([] if legal else ["n-of-m"])
+    assert found[0].measured == "4 entries at positions 0 to 3 of mode 0, coordinate 0 of mode 1"
+
+
+def test_dense_levels_that_no_host_holds() -> None:
+    """A row per coordinate of 2^40: pointers in CSR, none in DCSR; tiles keep what is dense small."""
+    rows = np.array([[0, 2**39, 2**40 - 1], [1, 2, 3]])
+    tall = SparseTensor.from_coo((2**40, 10), rows, np.ones(3))
+    workload = Workload(PRODUCT.program, {"A": tall, "B": B})
+    for kinds, tiles, rules in (
+        (CSR, (), ["format-positions"]), (("compressed", "bitmask"), (), []), (CSR, (("i", 1024),), []),
+    ):  # fmt: skip
+        formats = (("A", kinds), ("B", CSR), ("Z", ("compressed", "compressed")))
+        mapping = Mapping((), (Loops(("i", "k", "j"), tiles),), formats)
+        assert [v.rule for v in violations(workload, mapping, RDA)] == rules
+
+
+def test_value_types() -> None:
+    unknown = dataclasses.replace(GOOD, dtypes=(("A", "fp8"),))
+    assert [(v.rule, v.where) for v in violations(PRODUCT, unknown, RDA)] == [("dtype", "A")]
+    large = Workload(PRODUCT.program, {"A": dataclasses.replace(A, values=A.values * 1e6), "B": B})
+    for dtype, rules in (("fp16", ["dtype-range"]), ("bf16", []), ("int8", [])):
+        narrow = dataclasses.replace(GOOD, dtypes=(("A", dtype),))
+        assert [v.rule for v in violations(large, narrow, RDA)] == rules
 
 
 def test_a_mapping_of_another_program() -> None:

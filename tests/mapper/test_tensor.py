@@ -7,7 +7,7 @@ import pytest
 import scipy.sparse
 
 from mapper.errors import InputError
-from mapper.tensor import SparseTensor
+from mapper.tensor import SparseTensor, distinct_columns
 
 
 def test_entries_are_sorted_and_duplicates_summed_with_a_note() -> None:
@@ -85,3 +85,16 @@ def test_bad_objects() -> None:
         SparseTensor.from_any({})
     with pytest.raises(InputError, match="rectangular"):
         SparseTensor.from_any([[1.0], [1.0, 2.0]])
+
+
+def test_distinct_columns_are_those_of_numpy() -> None:
+    rng = np.random.default_rng(2)
+    for rows, n in ((1, 40), (2, 40), (3, 1), (2, 0)):
+        columns = rng.integers(0, 4, (rows, n))
+        points, count, place = distinct_columns(columns)
+        np.testing.assert_array_equal(points[:, place], columns)
+        if n:
+            expected, often = np.unique(columns, axis=1, return_counts=True)
+            np.testing.assert_array_equal(points, expected)
+            np.testing.assert_array_equal(count, often)
+        assert count.sum() == n

@@ -44,6 +44,16 @@ def read(text: str) -> StudySpec:
     return read_spec(parse_document(text, "gcn.yaml"), folder=Path("/studies"), name="gcn")
 
 
+def test_formats_of_every_kind(tmp_path: Path) -> None:
+    text = GCN.replace("format: [csr, dcsr]", "format: [coo, 2:4, bitmap:fp16, bcsr(4x4), 'compressed,1:2:int8']")
+    spec = read_spec(parse_document(text, "gcn.yaml"), folder=tmp_path, name="gcn")
+    names = ["coo", "2:4", "bitmap:fp16", "bcsr(4x4)", "compressed,1:2:int8"]
+    assert [str(form) for form in spec.space.formats["A"]] == names
+    assert spec.identity()["space"]["formats"]["A"] == names
+    with pytest.raises(InputError, match=r"gcn.yaml:5:\d+: unknown format 'coos' for 2 modes. Did you mean 'coo'"):
+        read_spec(parse_document(GCN.replace("dcsr", "coos"), "gcn.yaml"), folder=tmp_path, name="gcn")
+
+
 def test_everything_is_read() -> None:
     spec = read(GCN)
     assert [s.target.tensor for s in spec.program.statements] == ["H", "T1", "T2", "Z"]

@@ -1,12 +1,18 @@
 // Materialises an output: records its entries and writes its tiles to off-chip memory.
 #pragma once
 
+#include <set>
+
 #include "align.hpp"
 
 namespace hwsim {
 
+// `repeated` and `singleton` levels hold one coordinate per place of the last singleton that follows.
+enum class LevelKind { dense, compressed, bitmask, repeated, singleton, blocked };
+
 struct StoreLevel {
-  bool compressed = false;
+  LevelKind kind = LevelKind::dense;
+  std::int64_t rows = 1, cols = 1;  // of a block
   std::int64_t dim = 0, tile = 0;  // extents of the index and of its tiles
   std::int64_t tile_level = -1;    // which tile level holds the tile's coordinate, -1: not tiled
 };
@@ -18,7 +24,7 @@ struct StorePlan {
   Traffic* account = nullptr;
 };
 
-// The tile being filled: how many distinct prefixes of every length its entries have.
+// The tile being filled: how many distinct prefixes of every length its entries have, and what its blocks hold.
 class OpenTile {
  public:
   OpenTile(const StorePlan& plan) : plan_(plan), prefixes_(plan.inner.size(), 0) {}
@@ -35,29 +41,64 @@ class OpenTile {
         ++changed;
     for (std::size_t q = changed; q < prefixes_.size(); ++q) ++prefixes_[q];
     ++entries_, last_ = at;
+    if (!plan_.inner.empty() && plan_.inner.back().kind == LevelKind::blocked) add_block(changed);
   }
   // Bytes (values, metadata) of the tile, which is then empty.
   std::pair<std::int64_t, std::int64_t> close() {
     std::int64_t nodes = 1, metadata = plan_.descriptor_bytes;
     for (std::size_t q = 0; q < prefixes_.size(); ++q) {
-      const StoreLevel& level = plan_.inner[q];
-      if (level.compressed) {
-        metadata += (nodes + 1) * plan_.pointer_bytes + prefixes_[q] * plan_.coordinate_bytes;
-        nodes = prefixes_[q];
-      } else {
-        const std::int64_t start = level.tile_level < 0 ? 0 : last_[std::size_t(level.tile_level)] * level.tile;
-        nodes *= std::min(level.tile, level.dim - start);
+      switch (plan_.inner[q].kind) {
+        case LevelKind::dense: {
+          const bool in_blocks = q + 1 < prefixes_.size() && plan_.inner[q + 1].kind == LevelKind::blocked;
+          const std::int64_t rows = in_blocks ? plan_.inner[q + 1].rows : 1;
+          nodes *= (extent(q) + rows - 1) / rows;
+          continue;
+        }
+        case LevelKind::compressed:
+        case LevelKind::repeated: metadata += (nodes + 1) * plan_.pointer_bytes; [[fallthrough]];
+        case LevelKind::singleton: metadata += places(q) * plan_.coordinate_bytes; break;
+        case LevelKind::bitmask: metadata += (nodes * extent(q) + 7) / 8; break;
+        case LevelKind::blocked:
+          metadata += (nodes + 1) * plan_.pointer_bytes + blocks_ * plan_.coordinate_bytes;
+          nodes = positions_;
+          continue;
       }
-      prefixes_[q] = 0;
+      nodes = prefixes_[q];
     }
-    entries_ = 0;
+    std::fill(prefixes_.begin(), prefixes_.end(), 0);
+    block_row_.clear();
+    entries_ = blocks_ = positions_ = 0;
     return {nodes * plan_.value_bytes, metadata};
   }
 
  private:
+  // Coordinates of level q in this tile: edge tiles are smaller.
+  std::int64_t extent(std::size_t q) const {
+    const StoreLevel& level = plan_.inner[q];
+    const std::int64_t start = level.tile_level < 0 ? 0 : last_[std::size_t(level.tile_level)] * level.tile;
+    return std::min(level.tile, level.dim - start);
+  }
+  std::int64_t places(std::size_t q) const {
+    while (q + 1 < prefixes_.size() && plan_.inner[q + 1].kind == LevelKind::singleton) ++q;
+    return prefixes_[q];
+  }
+  // The innermost level is stored in blocks; the last entry is the first to differ from the one before at `changed`.
+  void add_block(std::size_t changed) {
+    const std::size_t q = prefixes_.size() - 1;
+    const StoreLevel& level = plan_.inner[q];
+    const std::int64_t row = last_[plan_.tile_levels + q - 1] / level.rows;
+    const std::int64_t col = last_[plan_.tile_levels + q] / level.cols;
+    if (changed + 1 < q || row != row_) block_row_.clear(), row_ = row;
+    if (!block_row_.insert(col).second) return;
+    ++blocks_;
+    positions_ += std::min(level.rows, extent(q - 1) - row * level.rows) *
+                  std::min(level.cols, extent(q) - col * level.cols);
+  }
+
   const StorePlan& plan_;
   std::vector<std::int64_t> prefixes_, last_;
-  std::int64_t entries_ = 0;
+  std::set<std::int64_t> block_row_;  // block columns met in the current row of blocks
+  std::int64_t entries_ = 0, blocks_ = 0, positions_ = 0, row_ = 0;
 };
 
 // One entry per cycle; a coordinate whose value is Empty is left out but takes its cycle, stops take none. A finished
