@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from costmodel.counting import LANE
+from costmodel.counting import LANE, with_lane
 from costmodel.factors import Column, Factor, Floats, Ints, bin_sum, radices
 from costmodel.nest import Nest
 from costmodel.replay import replayed_spills
@@ -82,7 +82,7 @@ def reduction_of(nest: Nest, machine: Machine) -> Reduction | None:
     if shape is None:
         return None
     capacity = shape.capacity(machine)
-    if nest.model.level != "L2" or padded(nest) or nest.partial or nest.lanes != nest.split_lanes:
+    if nest.model.level != "L2" or padded(nest) or nest.partial:
         return _mean_reduction(nest, shape, capacity)
     points = _scopes(nest, shape)
     entries = points.weights
@@ -112,10 +112,11 @@ def _scopes(nest: Nest, shape: Accumulator) -> Factor:
     assert isinstance(stats, TensorStatistics)
     outer = _outer(nest, shape)
     modes = {i: m for m, i in enumerate(target.indices)}
-    view = tuple(sorted((modes[i], g) for i, g in _with_parallel_index(nest, outer, shape.depth)))
+    parallel = [own.column for own in nest.splits if own.index not in dict(outer)]
+    view = tuple(sorted((modes[i], g) for i, g in (*outer, *parallel)))
     full = tuple((m, 1) for m in range(len(modes)))
     made = Factor(tuple((target.indices[m], g) for m, g in view), *stats.marginal(full, view))
-    return _with_lane(nest, made).reduced((*outer, LANE), nest.counter.extents)
+    return with_lane(made, nest.splits).reduced((*outer, LANE), nest.counter.extents)
 
 
 def _outer(nest: Nest, shape: Accumulator) -> tuple[Column, ...]:
@@ -125,12 +126,10 @@ def _outer(nest: Nest, shape: Accumulator) -> tuple[Column, ...]:
 def _products(nest: Nest, shape: Accumulator, scopes: Factor) -> Floats:
     """Products per scope."""
     depth, outer = len(nest.loops), _outer(nest, shape)
-    split = nest.split is not None and depth >= nest.lane_depth
     leaves = [o.leaf(nest.loops, depth) for o in nest.operands]
-    found = nest.counter.by(leaves, nest.variables(depth), outer, split)
-    return (found if split else _with_lane(nest, found)).at(
-        scopes.coords, radices((*outer, LANE), nest.counter.extents)
-    )
+    found = nest.counter.by(leaves, nest.variables(depth), outer, nest.splits)
+    found = found if nest.splits else with_lane(found, ())
+    return found.at(scopes.coords, radices((*outer, LANE), nest.counter.extents))
 
 
 def _mean_reduction(nest: Nest, shape: Accumulator, capacity: int) -> Reduction:
@@ -160,21 +159,6 @@ def _returning(nest: Nest, shape: Accumulator, depth: int, opened: Floats) -> Re
         for fixed in (nest.variables(depth - 1), nest.variables(depth))
     ]
     return Returning(around, blocks[0], nest.joined(depth) / opened, blocks[1])
-
-
-def _with_parallel_index(nest: Nest, outer: tuple[Column, ...], depth: int) -> tuple[Column, ...]:
-    """``outer`` and, where lanes differ at ``depth``, the parallel index."""
-    split = nest.split
-    if split is None or depth < nest.lane_depth or any(i == split.index for i, _ in outer):
-        return outer
-    return (*outer, (split.index, split.granule))
-
-
-def _with_lane(nest: Nest, factor: Factor) -> Factor:
-    """The factor with a lane column: lane 0 where lanes do not differ."""
-    if nest.split is not None and factor.granule(nest.split.index) is not None:
-        return nest.split.split(factor)
-    return Factor((*factor.columns, LANE), (*factor.coords, np.zeros(factor.weights.size, np.int64)), factor.weights)
 
 
 def _cells(nest: Nest, shape: Accumulator) -> float:

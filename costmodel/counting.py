@@ -68,19 +68,42 @@ class Lanes:
             return coordinates % len(self.ends)
         return np.searchsorted(self.ends, coordinates, side="right").astype(np.int64)
 
-    def split(self, factor: Factor) -> Factor:
-        """A factor that has the index, its lanes as one more column."""
-        lane = self.of(factor.column(self.index, self.granule))
-        return Factor((*factor.columns, LANE), (*factor.coords, lane), factor.weights)
+    @property
+    def count(self) -> int:
+        """Number of lanes."""
+        return len(self.ends)
+
+    @property
+    def column(self) -> Column:
+        """The loop that is dealt to them."""
+        return self.index, self.granule
+
+    def split(self, factor: Factor, name: str) -> Factor:
+        """A factor that has the index, the number of its lane as one more column called ``name``."""
+        lane = self.of(factor.column(*self.column))
+        return Factor((*factor.columns, (name, 1)), (*factor.coords, lane), factor.weights)
+
+
+def with_lane(factor: Factor, splits: Sequence[Lanes]) -> Factor:
+    """A factor that has all their indices, with the number of the lane among all combinations as its last column."""
+    lane = np.zeros(factor.weights.size, np.int64)
+    for own in splits:
+        lane = lane * own.count + own.of(factor.column(*own.column))
+    return Factor((*factor.columns, LANE), (*factor.coords, lane), factor.weights)
+
+
+def _lane_of(lanes: Lanes) -> str:
+    return f"(lane of {lanes.index})"
 
 
 class Counter:
-    """Counts prefixes of one statement, whose indices have ``extents`` and one of which may run in ``lanes``."""
+    """Counts prefixes of one statement, whose indices have ``extents`` and may run in ``lanes``."""
 
-    def __init__(self, statistics: Statistics, level: str, extents: Mapping[str, int], lanes: Lanes | None) -> None:
-        self._statistics, self._exact, self._lanes = statistics, level == "L2", lanes
-        self.extents = {**extents, LANE[0]: len(lanes.ends) if lanes else 1}
-        self._names = (tuple(sorted(extents.items())), lanes)
+    def __init__(self, statistics: Statistics, level: str, extents: Mapping[str, int], lanes: Sequence[Lanes]) -> None:
+        self._statistics, self._exact = statistics, level == "L2"
+        each = {_lane_of(own): own.count for own in lanes}
+        self.extents = {**extents, **each, LANE[0]: math.prod(each.values())}
+        self._names = tuple(sorted(extents.items()))
 
     def total(self, leaves: Sequence[Leaf], variables: Mapping[str, int]) -> float:
         """Number of points of ``variables`` at which every leaf has a node."""
@@ -90,10 +113,14 @@ class Counter:
         return self.by(leaves, variables, ()).total
 
     def by(
-        self, leaves: Sequence[Leaf], variables: Mapping[str, int], keep: tuple[Column, ...], split: bool = False
+        self,
+        leaves: Sequence[Leaf],
+        variables: Mapping[str, int],
+        keep: tuple[Column, ...],
+        split: tuple[Lanes, ...] = (),
     ) -> Factor:
-        """The same number per point of ``keep``, whose granules are no finer than the variables', and with ``split``
-        also per lane, the last column. Level L2 only."""
+        """The same number per point of ``keep``, whose granules are no finer than the variables', and per combination
+        of the lanes in ``split``, whose loops the variables fix: the last column if there are any. Level L2 only."""
         leaves = [x for x in leaves if x.view]
         key = (tuple(x.key for x in leaves), tuple(variables.items()), keep, split, self._names)
         return self._statistics.remember(key, lambda: self._by(leaves, variables, keep, split))
@@ -111,10 +138,9 @@ class Counter:
         return math.prod(-(-self.extents[i] // g) for i, g in variables.items())
 
     def _by(
-        self, leaves: Sequence[Leaf], variables: Mapping[str, int], keep: tuple[Column, ...], split: bool
+        self, leaves: Sequence[Leaf], variables: Mapping[str, int], keep: tuple[Column, ...], split: tuple[Lanes, ...]
     ) -> Factor:
-        lanes = self._lanes if split else None
-        wanted = (*keep, (lanes.index, lanes.granule)) if lanes else keep
+        wanted = (*keep, *(own.column for own in split))
         columns = [x.columns for x in leaves]
         boxes, scale = [], 1.0
         for index, granule in variables.items():
@@ -128,23 +154,34 @@ class Counter:
         for n, leaf in enumerate(leaves):
             others = [wanted, *(c for m, c in enumerate(columns) if m != n), *(b.columns for b in boxes)]
             factors.append(leaf.marginal(kept_columns(leaf.columns, others)))
-        result = self._multiplied([*factors, *boxes], keep, lanes)
+        result = self._multiplied([*factors, *boxes], keep, split)
         return Factor(result.columns, result.coords, result.weights * scale)
 
-    def _multiplied(self, factors: list[Factor], keep: tuple[Column, ...], lanes: Lanes | None) -> Factor:
-        if lanes is None:
-            return sum_product(factors, keep, self.extents)
-        holders = [n for n, f in enumerate(factors) if f.granule(lanes.index) is not None]
-        if len(holders) == 1:  # lanes are few: number them before anything is multiplied
-            split = lanes.split(factors[holders[0]])
-            inside = [c for c in split.columns if c[0] != lanes.index or needed(lanes.index, [keep])]
-            factors[holders[0]] = split.reduced(inside, self.extents)
-            return sum_product(factors, (*keep, LANE), self.extents)
-        along = (*(c for c in keep if c[0] != lanes.index), (lanes.index, self._finest(keep, lanes)))
-        return lanes.split(sum_product(factors, along, self.extents)).reduced((*keep, LANE), self.extents)
-
-    def _finest(self, keep: tuple[Column, ...], lanes: Lanes) -> int:
-        return min(lanes.granule, needed(lanes.index, [keep]) or lanes.granule)
+    def _multiplied(self, factors: list[Factor], keep: tuple[Column, ...], split: tuple[Lanes, ...]) -> Factor:
+        lanes, late = list[Column](), list[Lanes]()
+        for own in split:
+            holders = [n for n, f in enumerate(factors) if f.granule(own.index) is not None]
+            if len(holders) != 1:
+                late.append(own)
+                continue
+            # lanes are few: number them before anything is multiplied
+            numbered = own.split(factors[holders[0]], _lane_of(own))
+            wanted = needed(own.index, [keep])
+            inside = [c for c in numbered.columns if c[0] != own.index or wanted]
+            factors[holders[0]] = numbered.reduced(inside, self.extents)
+            lanes.append((_lane_of(own), 1))
+        late_indices = {own.index for own in late}
+        along = [c for c in keep if c[0] not in late_indices]
+        along += [(own.index, min(own.granule, needed(own.index, [keep]) or own.granule)) for own in late]
+        result = sum_product(factors, (*along, *lanes), self.extents)
+        if not split:
+            return result
+        number = np.zeros(result.weights.size, np.int64)
+        for own in split:
+            at = own.of(result.column(*own.column)) if own in late else result.column(_lane_of(own), 1)
+            number = number * own.count + at
+        whole = Factor((*result.columns, LANE), (*result.coords, number), result.weights)
+        return whole.reduced((*keep, LANE), self.extents)
 
     def _box(self, index: str, granule: int, inner: int) -> Factor:
         """How many cells of size ``inner`` each cell of size ``granule`` has: free choice of a finer coordinate."""

@@ -86,8 +86,7 @@ class Nest:
     """Statement ``number``; the operands at positions ``streamed`` come from fused producers. ``slices``: those of its
     parallel indices.
 
-    Lanes of the first parallel index, the *split*, are told apart by what is stored in each; those of further ones
-    are taken to share the work of a split lane evenly. Arrays per lane list them one after the other within it.
+    Lanes of several indices are numbered together, those of the first varying slowest.
     """
 
     def __init__(self, model: Model, number: int, streamed: set[int], slices: tuple[tuple[Slice, ...], ...]) -> None:
@@ -96,8 +95,7 @@ class Nest:
         self.statement, self.plan = workload.program.statements[number], mapping.loops[number]
         self.loops, self.extents = self.plan.nest, workload.extents[number]
         self.splits = tuple(self._lanes(n, own) for n, own in enumerate(slices))
-        self.split = self.splits[0] if self.splits else None
-        self.counter = Counter(model.statistics, model.level, self.extents, self.split)
+        self.counter = Counter(model.statistics, model.level, self.extents, self.splits)
         self.operands = tuple(
             self._operand(access, n not in streamed) for n, access in enumerate(self.statement.operands)
         )
@@ -119,32 +117,31 @@ class Nest:
     def key(self) -> tuple[Hashable, ...]:
         """What prefixes, scopes and visits depend on: statement, data, loops, lanes, formats, kinds of operands."""
         kinds = tuple((o.stats.key, o.layout, o.stored) for o in self.operands)
-        return str(self.statement), tuple(sorted(self.extents.items())), self.plan, self.split, kinds
+        return str(self.statement), tuple(sorted(self.extents.items())), self.plan, self.splits, kinds
 
     @property
     def lanes(self) -> int:
         """Parallel copies."""
         return self.plan.lanes
 
-    @property
-    def split_lanes(self) -> int:
-        """Lanes of the first parallel index."""
-        return len(self.split.ends) if self.split else 1
-
     def lanes_at(self, depth: int) -> int:
         """Lanes among which the loop at ``depth`` is dealt."""
-        index, part = self.loops[depth - 1]
-        outermost = part == "tile" or index not in dict(self.plan.tiles)
-        return next((lanes for i, lanes, _ in self.plan.parallel if i == index and outermost), 1)
+        return next((own.count for own in self.splits if self.depth_of(own) == depth), 1)
 
-    def sharing(self, depth: int) -> int:
-        """Lanes that share the prefixes of a split lane at ``depth``: those of further indices that it fixes."""
-        first = self.split.index if self.split else ""
-        return math.prod(self.lanes_at(q) for q in range(1, depth + 1) if self.loops[q - 1][0] != first)
+    def depth_of(self, lanes: Lanes) -> int:
+        """Depth of the loop that is dealt to lanes."""
+        tiled = lanes.index in dict(self.plan.tiles)
+        return self.loops.index((lanes.index, "tile" if tiled else "inner")) + 1
 
-    def spread(self, amounts: Floats, depth: int) -> Floats:
-        """Amounts per split lane that arise at ``depth``, per lane."""
-        return np.repeat(amounts / self.sharing(depth), self.lanes // self.split_lanes)
+    def fixed(self, depth: int) -> tuple[Lanes, ...]:
+        """The lanes that see different prefixes at ``depth``."""
+        return tuple(own for own in self.splits if self.depth_of(own) <= depth)
+
+    def over_lanes(self, amounts: Floats, fixed: tuple[Lanes, ...]) -> Floats:
+        """Amounts per combination of the lanes in ``fixed``, for every lane."""
+        shape = [own.count if own in fixed else 1 for own in self.splits]
+        whole = [own.count for own in self.splits]
+        return np.broadcast_to(amounts.reshape(shape), whole).reshape(-1).copy()
 
     def copies(self, indices: tuple[str, ...]) -> int:
         """Lanes that differ in no index among ``indices``: each has all that these fix."""
@@ -163,14 +160,6 @@ class Nest:
             return tuple(i for i in self.statement.indices if not all(i in h for h in held))
         dense = self.statement.kind == "map" and self.statement.function not in ZERO_PRESERVING
         return self.statement.indices if dense else ()
-
-    @cached_property
-    def lane_depth(self) -> int:
-        """Depth from which on lanes see different prefixes."""
-        if self.split is None:
-            return len(self.loops) + 1
-        index = self.split.index
-        return self.loops.index((index, "tile" if index in dict(self.plan.tiles) else "inner")) + 1
 
     @cached_property
     def value_depth(self) -> int:
@@ -235,11 +224,12 @@ class Nest:
         return self.counter.union([o.leaf(self.loops, last) for o in self.operands])
 
     def _per_lane(self, groups: list[tuple[int, list[Leaf]]], depth: int) -> Floats:
-        variables, apart = self.variables(depth), depth >= self.lane_depth
-        if apart and self.model.level == "L2":
-            found = np.zeros(self.split_lanes)
-            for sign, leaves in groups:
-                found += sign * self.counter.by(leaves, variables, (), split=True).dense(self.split_lanes)
-            return self.spread(found, depth)
-        total = float(sum(sign * self.counter.total(leaves, variables) for sign, leaves in groups))
-        return self.spread(np.full(self.split_lanes, total / self.split_lanes if apart else total), depth)
+        variables, fixed = self.variables(depth), self.fixed(depth)
+        apart = math.prod(own.count for own in fixed)
+        found = np.zeros(apart)
+        for sign, leaves in groups:
+            if fixed and self.model.level == "L2":
+                found += sign * self.counter.by(leaves, variables, (), fixed).dense(apart)
+            else:
+                found += sign * self.counter.total(leaves, variables) / apart
+        return self.over_lanes(found, fixed)

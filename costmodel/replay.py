@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from costmodel.counting import Leaf
+from costmodel.counting import Leaf, with_lane
 from costmodel.factors import Factor, Floats, Ints, bin_sum, pack, radices, sum_product
 from costmodel.nest import Nest
 
@@ -55,10 +55,9 @@ def replayed_spills(nest: Nest, scope: int, scopes: Factor, products: Floats, ca
 
 def _stream(nest: Nest, scope: int, scopes: Factor, wanted: np.ndarray) -> tuple[Ints, Ints]:
     """(scope number, key) of sampled products in loop order, of the wanted scopes."""
-    products, split = _sample(nest, scope), nest.split
+    products = _sample(nest, scope)
     points = [products.column(*c) for c in scopes.columns[:-1]]
-    apart = split is not None and nest.value_depth >= nest.lane_depth
-    lane = split.split(products).coords[-1] if split is not None and apart else np.zeros_like(products.coords[0])
+    lane = with_lane(products, nest.splits).coords[-1]
     index = Factor(scopes.columns, scopes.coords, np.arange(1.0, scopes.weights.size + 1))
     number = index.at([*points, lane], radices(scopes.columns, nest.counter.extents)).astype(np.int64) - 1
     keep = np.flatnonzero((number >= 0) & wanted[number])

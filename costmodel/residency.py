@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from costmodel.counting import Leaf
+from costmodel.counting import Lanes, Leaf
 from costmodel.factors import Floats, Ints, bin_sum, pack, radices
 from costmodel.nest import Nest
 from costmodel.tiles import TileSizes
@@ -56,7 +56,7 @@ def tail_bytes(sizes: TileSizes, machine: Machine) -> Floats:
 def fetches(nest: Nest, n: int, depth: int, sizes: TileSizes, machine: Machine) -> Fetches:
     """Fetches of every tile of operand ``n`` (order of ``sizes``); its tile load is below the first ``depth`` loops."""
     policy, none = nest.model.mapping.residency, np.zeros(sizes.values.size)
-    copies = _copies(nest, n, depth, sizes)
+    copies = _copies(nest, n, sizes)
     walks = _visits(nest, n, depth, sizes, None)
     if policy == "none" or not sizes.values.size:
         return Fetches(walks * copies, none)
@@ -78,18 +78,17 @@ def fetches(nest: Nest, n: int, depth: int, sizes: TileSizes, machine: Machine) 
 
 def _loads(nest: Nest, n: int, depth: int, sizes: TileSizes, visits: Floats, machine: Machine) -> Floats:
     """Loads of whole tiles by all lanes, replayed unless every tile stays. Level L2 only."""
-    size, split = sizes.values + sizes.metadata, nest.split
-    alike = split is None or depth < nest.lane_depth or _lane_position(nest, n, sizes) is not None
+    size = sizes.values + sizes.metadata
+    alike = set(nest.fixed(depth)) <= set(_told(nest, n, sizes))
     if alike and (machine.buffer_bytes is None or size.sum() <= machine.buffer_bytes):
-        return np.minimum(visits, _copies(nest, n, depth, sizes))
+        return np.minimum(visits, _copies(nest, n, sizes))
     room = int(size.sum()) if machine.buffer_bytes is None else machine.buffer_bytes
     found = replay(nest, n, depth, nest.tile_depth(n), sizes, float(visits.sum()), room)
-    further = _further_copies(nest, n, depth, sizes)
     if found.followed.size == size.size:
-        return found.loads * further
+        return found.loads
     rate = float((found.loads * size).sum() / max(1e-9, float((found.visits * size).sum())))
     loads = np.maximum(visits * rate, np.minimum(visits, 1.0))
-    loads[found.followed] = found.loads[found.followed] * further
+    loads[found.followed] = found.loads[found.followed]
     return loads
 
 
@@ -118,29 +117,22 @@ def _recently_used(nest: Nest, n: int, depth: int, sizes: TileSizes, visits: Flo
     return visits - hits
 
 
-def _copies(nest: Nest, n: int, depth: int, sizes: TileSizes) -> int:
-    """Lanes that load the same tiles: of the split index unless a tile's coordinate tells the lane, and of others."""
-    split = 1 if _lane_position(nest, n, sizes) is not None else nest.split_lanes
-    return split * _further_copies(nest, n, depth, sizes)
+def _copies(nest: Nest, n: int, sizes: TileSizes) -> int:
+    """Lanes that may load the same tile: those that its coordinates do not tell apart."""
+    told = _told(nest, n, sizes)
+    return math.prod(own.count for own in nest.splits if own not in told)
 
 
-def _further_copies(nest: Nest, n: int, depth: int, sizes: TileSizes) -> int:
-    """Lanes of further parallel indices that neither a tile's coordinate nor a loop above the load tells apart."""
-    indices = nest.operands[n].access.indices
-    told = {indices[m] for m, _ in sizes.view} | {i for i, _ in nest.loops[:depth] if i not in indices}
-    return math.prod(lanes for i, lanes, _ in nest.plan.parallel[1:] if i not in told)
-
-
-def _lane_position(nest: Nest, n: int, sizes: TileSizes) -> int | None:
-    """Which tile coordinate of an operand tells the lane; None where every lane has all tiles."""
-    split, indices = nest.split, nest.operands[n].access.indices
-    return next((k for k, (m, _) in enumerate(sizes.view) if split is not None and indices[m] == split.index), None)
+def _told(nest: Nest, n: int, sizes: TileSizes) -> dict[Lanes, int]:
+    """Lanes that a tile coordinate of an operand tells apart, and which of its coordinates that is."""
+    at = {nest.operands[n].access.indices[m]: k for k, (m, _) in enumerate(sizes.view)}
+    return {own: at[own.index] for own in nest.splits if own.index in at}
 
 
 def _visits(nest: Nest, n: int, depth: int, sizes: TileSizes, dropped_from: int | None) -> Floats:
     """Visits of every tile in one lane, those that differ only in foreign loops from ``dropped_from`` inwards taken
     as one: their indices are projected out of every operand (too many where two operands share such an index)."""
-    operand, split = nest.operands[n], nest.split
+    operand = nest.operands[n]
     inside = set() if dropped_from is None else {i for i, _ in nest.loops[dropped_from - 1 : depth]}
     dropped = inside - set(operand.access.indices)
     leaves = [
@@ -148,8 +140,8 @@ def _visits(nest: Nest, n: int, depth: int, sizes: TileSizes, dropped_from: int 
         for x in nest.visiting(n, depth)
     ]
     variables = {i: g for i, g in nest.variables(depth).items() if i not in dropped}
-    shared = split is not None and split.index in variables.keys() - set(operand.access.indices)
-    lanes = nest.split_lanes if shared else 1
+    foreign = variables.keys() - set(operand.access.indices)
+    lanes = math.prod(own.count for own in nest.fixed(depth) if own.index in foreign)
     if nest.model.level != "L2":
         return np.full(sizes.values.size, nest.counter.total(leaves, variables) / max(1.0, sizes.tiles) / lanes)
     keep = tuple((operand.access.indices[m], g) for m, g in sizes.view)
@@ -160,23 +152,20 @@ def _visits(nest: Nest, n: int, depth: int, sizes: TileSizes, dropped_from: int 
 
 def _panels(nest: Nest, n: int, position: int, sizes: TileSizes) -> _Panels:
     """Panels of the foreign loop at ``position``: tiles that agree in the loops above it, and in their lane."""
-    operand, parallel = nest.operands[n], nest.split
+    operand = nest.operands[n]
     index = nest.loops[position - 1][0]
     steps = -(-nest.extents[index] // dict(nest.plan.tiles)[index])
-    iterations = steps / (nest.split_lanes if parallel is not None and parallel.index == index else 1)
+    iterations = steps / nest.lanes_at(position)
     above = {i for i, _ in nest.loops[: position - 1]}
     fixed = [k for k, (m, _) in enumerate(sizes.view) if operand.access.indices[m] in above]
     cells = [-(-operand.stats.shape[m] // g) for m, g in (sizes.view[k] for k in fixed)]
-    lane = _lane_position(nest, n, sizes)
-    split = lane is not None and lane not in fixed
+    apart = {own: k for own, k in _told(nest, n, sizes).items() if k not in fixed}
     if nest.model.level != "L2":
-        panels = min(sizes.tiles, float(np.prod(cells)) * (nest.split_lanes if split else 1))
+        panels = min(sizes.tiles, float(np.prod(cells)) * math.prod(own.count for own in apart))
         listed = sizes.values.size
         return _Panels(np.zeros(listed, np.int64), sizes.tiles / listed / max(1.0, panels), iterations)
-    at = [sizes.coords[k] for k in fixed]
-    if split and lane is not None and parallel is not None:
-        at.append(parallel.of(sizes.coords[lane]))
-        cells.append(nest.split_lanes)
+    at = [*(sizes.coords[k] for k in fixed), *(own.of(sizes.coords[k]) for own, k in apart.items())]
+    cells += [own.count for own in apart]
     number = np.unique(pack(at, cells), return_inverse=True)[1] if at else np.zeros(sizes.values.size, np.int64)
     return _Panels(number.astype(np.int64), 1.0, iterations)
 

@@ -8,6 +8,7 @@ FAST 2015); the others are fetched at the rate of these.
 
 from __future__ import annotations
 
+import math
 from collections import OrderedDict
 from dataclasses import dataclass, replace
 
@@ -55,7 +56,7 @@ def _replay(nest: Nest, n: int, depth: int, tile_depth: int, sizes: TileSizes, v
     lane, tile = _sequence(nest, n, depth, tile_depth, sizes, followed)
     policy = _recent if nest.model.mapping.residency == OVERBOOKED else _first
     loads = policy(lane, tile, size, float(room), float(share))
-    copies = 1.0 if depth >= nest.lane_depth else float(nest.split_lanes)
+    copies = nest.lanes / math.prod(own.count for own in nest.fixed(depth))
     return Replay(bin_sum(tile, loads, tiles) * copies, bin_sum(tile, np.ones(tile.size), tiles) * copies, followed)
 
 
@@ -65,11 +66,10 @@ def _hashed(numbers: Ints) -> Ints:
 
 def _sequence(nest: Nest, n: int, depth: int, tile_depth: int, sizes: TileSizes, followed: Ints) -> tuple[Ints, Ints]:
     """(lane, tile) of every visit in order; only such prefixes of the tile loops below which a walk begins."""
-    split, indices = depth >= nest.lane_depth, nest.operands[n].access.indices
+    split, indices = nest.fixed(depth), nest.operands[n].access.indices
     if not sizes.view:
-        lanes = np.flatnonzero(
-            nest.reached(n, depth)[:: nest.lanes // nest.split_lanes][: nest.split_lanes if split else 1]
-        )
+        points = nest.counter.by(nest.visiting(n, depth), nest.variables(depth), (), split)
+        lanes = np.sort(points.column(*LANE)) if split else np.zeros(int(points.total > 0), np.int64)
         return lanes, np.zeros(lanes.size, np.int64)
     leaves = nest.visiting(n, depth)
     if followed.size < sizes.values.size:

@@ -8,6 +8,7 @@ from mapper.machine import Machine, load_machine
 from mapper.mapping import Loops, Mapping
 from mapper.notation import parse_program
 from mapper.space import MappingSpace
+from mapper.space_limits import SpaceLimits
 from mapper.tensor import SparseTensor
 from mapper.workload import Workload
 
@@ -44,7 +45,7 @@ def random_mapping(
 ) -> Mapping:
     """A legal-looking mapping with random orders, tiles, formats and lanes, not bound by unit budgets. ``padded``
     allows dense innermost levels of sparse operands, which store zeros."""
-    space = MappingSpace(workload, RDA.with_fields(fifo_depth=64))
+    space = MappingSpace(workload, RDA.with_fields(fifo_depth=64), SpaceLimits(variants=("",)))
     base = space.sample(rng)
     loops = []
     for number, plan in enumerate(base.loops):
@@ -52,10 +53,9 @@ def random_mapping(
         tiles = tuple(
             (i, int(rng.integers(1, extents[i]))) for i in sorted(extents) if extents[i] > 1 and rng.random() < 0.6
         )
-        parallel = plan.parallel
-        if parallel is not None:
-            steps = -(-extents[parallel[0]] // dict(tiles).get(parallel[0], 1))
-            parallel = (parallel[0], min(parallel[1], steps)) if steps > 1 else None
+        tiles = tuple(tiles[n] for n in rng.permutation(len(tiles)))
+        steps = {i: -(-extents[i] // dict(tiles).get(i, 1)) for i in extents}
+        parallel = tuple((i, min(lanes, steps[i]), dealt) for i, lanes, dealt in plan.parallel if steps[i] > 1)
         loops.append(Loops(plan.order, tiles, parallel))
     formats = []
     for tensor, kinds in base.formats:

@@ -110,7 +110,7 @@ def test_lanes_divide_time_and_repeat_shared_tiles() -> None:
     machine = RDA.with_fields(dram_channels=None)
     one, four = (
         estimate(workload, Mapping((), (Loops(("i", "k", "j"), (), lanes),), kinds), machine, statistics=Statistics())
-        for lanes in (None, ("i", 4))
+        for lanes in ((), (("i", 4, "block"),))
     )
     assert one.latency_cycles / four.latency_cycles == pytest.approx(4, rel=0.1)
     loads = [
@@ -119,7 +119,7 @@ def test_lanes_divide_time_and_repeat_shared_tiles() -> None:
             for t in estimate(workload, Mapping((), (Loops(("i", "k", "j"), (), lanes),), kinds), RDA).traffic
             if t.tensor == "B"
         )
-        for lanes in (None, ("i", 4))
+        for lanes in ((), (("i", 4, "block"),))
     ]
     assert loads[1] == 4 * loads[0]
 

@@ -202,7 +202,7 @@ def test_lanes_write_a_tile_that_they_share_in_parts() -> None:
     kinds = (("A", ("compressed", "compressed")), ("Z", ("compressed", "compressed")))
     part = 3 * 4 * 4 + (2 + 4) * 4 + (3 + 3 * 4) * 4 + RDA.descriptor_bytes  # values, pointers, coordinates, descriptor
     traffic = predict_traffic(
-        workload, Mapping((), (Loops(("i", "j"), (), ("i", 2)),), kinds), RDA, statistics=Statistics()
+        workload, Mapping((), (Loops(("i", "j"), (), (("i", 2, "balanced"),)),), kinds), RDA, statistics=Statistics()
     )
     assert [t.bytes for t in traffic if t.purpose == "store"] == [2 * part]
 

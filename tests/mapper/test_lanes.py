@@ -1,11 +1,11 @@
-"""Lane ranges: contiguous, complete, balanced by stored entries."""
+"""Slices of lanes: complete, without overlap, balanced by stored entries where that is asked for."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
-from mapper.lanes import lane_ranges
+from mapper.lanes import Slice, lane_slices
 from mapper.mapping import Loops, Mapping
 from mapper.notation import parse_program
 from mapper.tensor import SparseTensor
@@ -14,14 +14,14 @@ from mapper.workload import Workload
 KINDS = (("A", ("compressed", "compressed")), ("x", ("dense",)), ("y", ("compressed",)))
 
 
-def ranges(rows: list[int], lanes: int, tile: int = 0) -> tuple[tuple[int, int] | None, ...]:
-    """Ranges of y(i) = A(i,j) * x(j) where row i of A holds ``rows[i]`` entries."""
+def slices(rows: list[int], lanes: int, tile: int = 0, partition: str = "balanced") -> tuple[Slice, ...]:
+    """Slices of y(i) = A(i,j) * x(j) where row i of A holds ``rows[i]`` entries."""
     width = max([*rows, 1])
     a = SparseTensor.from_dense((np.arange(width) < np.array(rows)[:, None]).astype(float))
     x = SparseTensor.from_dense(np.ones(width), keep_zeros=True)
     workload = Workload(parse_program("y(i) = A(i,j) * x(j)"), {"A": a, "x": x})
-    loops = Loops(("i", "j"), (("i", tile),) if tile else (), ("i", lanes))
-    return lane_ranges(workload, Mapping((), (loops,), KINDS), (0,))
+    loops = Loops(("i", "j"), (("i", tile),) if tile else (), (("i", lanes, partition),))
+    return lane_slices(workload, Mapping((), (loops,), KINDS), (0,))[0][0]
 
 
 @pytest.mark.parametrize(
@@ -35,4 +35,14 @@ def ranges(rows: list[int], lanes: int, tile: int = 0) -> tuple[tuple[int, int] 
     ],
 )
 def test_boundaries(rows: list[int], lanes: int, tile: int, expected: tuple[tuple[int, int], ...]) -> None:
-    assert ranges(rows, lanes, tile) == expected
+    assert tuple((s.lo, s.hi) for s in slices(rows, lanes, tile)) == expected
+
+
+def test_blocks_look_at_no_data() -> None:
+    assert [(s.lo, s.hi) for s in slices([9, 1, 1, 1], 2, partition="block")] == [(0, 2), (2, 4)]
+
+
+def test_lanes_take_turns() -> None:
+    found = slices([1, 2, 3, 4, 5], 2, partition="cyclic")
+    assert [s.params for s in found] == [{"phase": 0, "step": 2}, {"phase": 1, "step": 2}]
+    assert {s.params["step"] for s in slices([1] * 10, 3, tile=2, partition="cyclic")} == {3}

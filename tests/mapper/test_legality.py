@@ -22,7 +22,9 @@ CSR = ("dense", "compressed")
 A = generate("uniform", shape=(12, 10), density=0.3, seed=1)
 B = generate("uniform", shape=(10, 8), density=0.3, seed=2)
 PRODUCT = Workload(parse_program("Z(i,j) = A(i,k) * B(k,j)"), {"A": A, "B": B})
-GOOD = Mapping((), (Loops(("i", "k", "j"), (("i", 4),), ("i", 2)),), (("A", CSR), ("B", CSR), ("Z", CSR)))
+GOOD = Mapping(
+    (), (Loops(("i", "k", "j"), (("i", 4),), (("i", 2, "balanced"),)),), (("A", CSR), ("B", CSR), ("Z", CSR))
+)
 
 
 def test_a_good_mapping_breaks_nothing() -> None:
@@ -58,9 +60,11 @@ def test_keep_needs_a_second_buffer() -> None:
         (Loops(("i", "k")), "order"),
         (Loops(("i", "k", "j"), (("i", 12),)), "tile-extent"),
         (Loops(("i", "k", "j"), (("i", 0),)), "tile-extent"),
-        (Loops(("i", "k", "j"), (), ("k", 2)), "parallel-index"),
-        (Loops(("i", "k", "j"), (("i", 8),), ("i", 4)), "lanes"),  # two tiles cannot feed four lanes
-        (Loops(("i", "k", "j"), (), ("i", 1)), "lanes"),
+        (Loops(("i", "k", "j"), (), (("l", 2, "block"),)), "parallel-index"),
+        (Loops(("i", "k", "j"), (), (("i", 2, "block"), ("i", 2, "block"))), "parallel-index"),
+        (Loops(("i", "k", "j"), (("i", 8),), (("i", 4, "block"),)), "lanes"),  # two tiles cannot feed four lanes
+        (Loops(("i", "k", "j"), (), (("i", 1, "block"),)), "lanes"),
+        (Loops(("i", "k", "j"), (), (("i", 2, "random"),)), "lanes"),
     ],
 )
 def test_loops(loops: Loops, rule: str) -> None:

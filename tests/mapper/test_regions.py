@@ -47,7 +47,7 @@ def test_regions_that_wait_for_each_other_are_refused() -> None:
         (Loops(("i", "j", "k"), (("i", 4), ("j", 4))), Loops(("i", "k", "m"), (("i", 4),)), None),
         # A tile loop over m would replay the stream's inner loops.
         (Loops(("i", "j", "k"), (("i", 4),)), Loops(("i", "k", "m"), (("i", 4), ("m", 2))), "stream-not-outermost"),
-        (Loops(("i", "j", "k"), (), ("i", 2)), Loops(("i", "k", "m")), "fused-lanes-differ"),
+        (Loops(("i", "j", "k"), (), (("i", 2, "block"),)), Loops(("i", "k", "m")), "fused-lanes-differ"),
     ],
 )
 def test_fused_edges(producer: Loops, consumer: Loops, rule: str | None) -> None:

@@ -177,7 +177,7 @@ def test_wrong_input(workload: Workload) -> None:
 
 
 def test_illegal_mappings_are_refused(workload: Workload) -> None:
-    lanes = mapping(Loops(("i", "k", "j"), (), ("i", 24)))
+    lanes = mapping(Loops(("i", "k", "j"), (), (("i", 24, "block"),)))
     with pytest.raises(IllegalMapping, match=r"measurement 0: its mapping must be legal on rda, but .*units"):
         calibrate(RDA, [Measurement(workload, lanes, 100)], {"dram_latency_cycles": (1, 9)})
 
