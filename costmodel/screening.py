@@ -46,6 +46,7 @@ def capacity_verdicts(
     """
     if machine.buffer_bytes is None:
         return ()
+    workload = workload.variant(mapping.variant)
     model = Model(workload, mapping, "L2", statistics or shared_statistics())
     found = []
     for region in schedule(workload.program, mapping).regions:

@@ -221,9 +221,10 @@ class _Tally:
         if not nest.partial:
             return parts
         entries = np.full(nest.lanes, nest.target.nnz / nest.lanes)
-        joined = float(parts.sum()) + nest.lanes
-        cycles = entries * nest.copies(target.indices) * max(1, len(target.indices)) + 1.0
-        self._unit("union", f"sum {self.label}", cycles, _copies(self.readers) * float(entries.sum()) + joined)
+        added = nest.copies(target.indices)
+        selected = 2.0 * float(parts.sum()) if len(target.indices) > 1 else 0.0  # fibers picked by the level above
+        joined = (1.0 + added + added - 1.0) * float(entries.sum())  # coordinates and parts out of the union, sums
+        self._unit("union", f"sum {self.label}", entries * added + 1.0, selected + joined)
         return entries
 
     def _operations(self, made: float) -> tuple[float, float]:

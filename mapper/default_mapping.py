@@ -39,7 +39,7 @@ def _default_loops(statement: Statement, extents: dict[str, int], machine: Machi
     tile = 1
     while (2 * tile) ** modes * machine.value_bytes <= machine.buffer_bytes:
         tile *= 2
-    return Loops(order, tuple((i, tile) for i in sorted(statement.indices) if tile < extents[i]))
+    return Loops(order, tuple((i, tile) for i in order if tile < extents[i]))
 
 
 def row_major_order(statement: Statement) -> tuple[str, ...]:

@@ -61,7 +61,7 @@ class RegionSpace:
         orders = self.region.order(draw(rng, self.region.order_count))
         number = draw(rng, self._plans[-1][-1])
         lanes, tiled, _ = self._plans[bisect.bisect_right(self._plans, number, key=lambda plan: plan[-1])]
-        extents = {leader: self._extents(leader, lanes) for leader in tiled}
+        extents = {leader: self._extents(leader, lanes) for leader in self.tiles if leader in tiled}
         chosen = {leader: tiles[draw(rng, len(tiles))] for leader, tiles in extents.items()}
         order = self.region.tile_order(tiled, draw(rng, self.region.tile_order_count(tiled)))
         partition = self.limits.partitions[draw(rng, len(self.limits.partitions)) if lanes else 0]

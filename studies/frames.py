@@ -12,6 +12,7 @@ import numpy as np
 from mapper.mapping import Mapping
 from mapper.notation import parse_program
 from mapper.program import Program
+from mapper.rewrites import rewriting
 from studies.pareto import pareto_front
 from studies.records import StudyContents, TrialRecord
 
@@ -176,7 +177,9 @@ def _row(program: Program, trial: TrialRecord, optimal: bool, versions: Versions
 
 
 def _choices(program: Program, mapping: Mapping) -> dict[str, Any]:
+    program = rewriting(program, mapping.variant)
     row: dict[str, Any] = {"mapping": _brief(program, mapping), "residency": mapping.residency, **dict(mapping.machine)}
+    row["rewrite"] = mapping.variant
     for edge, cut in zip(program.edges, mapping.cuts, strict=True):
         row[f"cut_{edge.tensor}_S{edge.consumer}"] = "cut" if cut else "fused"
     for number, loops in enumerate(mapping.loops):
@@ -193,8 +196,11 @@ def _brief(program: Program, mapping: Mapping) -> str:
     for loops in mapping.loops:
         tiles = dict(loops.tiles)
         nest = " ".join(f"{i}/{tiles[i]}" if i in tiles else i for i in loops.order) or "scalar"
-        nests.append(nest + (f" x{loops.lanes}{loops.parallel[0]}" if loops.parallel else ""))
+        if list(tiles) != [i for i in loops.order if i in tiles]:
+            nest = f"tiles {' '.join(tiles)}: {nest}"
+        nests.append(nest + "".join(f" x{lanes}{index}" for index, lanes, _ in loops.parallel))
     fused = [e.tensor for e, cut in zip(program.edges, mapping.cuts, strict=True) if not cut]
     formats = ", ".join(f"{t} {form}" for t, form in mapping.stored_formats() if form.kinds)
-    parts = [" | ".join(nests), f"{', '.join(dict.fromkeys(fused))} fused" if fused else "", formats, mapping.residency]
+    streams = f"{', '.join(dict.fromkeys(fused))} fused" if fused else ""
+    parts = [mapping.variant, " | ".join(nests), streams, formats, mapping.residency]
     return "; ".join([*filter(None, parts), *(f"{name}={value}" for name, value in mapping.machine)])

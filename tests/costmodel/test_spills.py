@@ -28,7 +28,7 @@ def nest_of(workload: Workload, mapping: Mapping, level: str = "L2"):
 def dense_product(order: str, tiles: dict[str, int]) -> tuple[Workload, Mapping]:
     tensors = {"A": SparseTensor.from_dense(np.ones((12, 8))), "B": SparseTensor.from_dense(np.ones((8, 10)))}
     kinds = tuple((t, ("dense", "dense")) for t in "ABZ")
-    loops = Loops(tuple(order.split(",")), tuple(sorted(tiles.items())))
+    loops = Loops(tuple(order.split(",")), tuple((i, tiles[i]) for i in order.split(",") if i in tiles))
     return Workload(parse_program(PRODUCT), tensors), Mapping((), (loops,), kinds)
 
 
@@ -94,15 +94,16 @@ def test_mean_scopes_merge_where_keys_fit() -> None:
 
 @pytest.mark.parametrize(("padded", "bound"), [(False, 1.0 + 1e-9), (True, 2.5)])
 def test_spills_of_random_mappings_are_near_a_walk(padded: bool, bound: float) -> None:
+    """Exact, but for operands padded with zeros and for lanes that share a reduction."""
     rng = np.random.default_rng(3)
     tensors = {n: generate("power_law", shape=(40, 40), nnz=250, seed=s) for n, s in (("A", 1), ("B", 2))}
     workload = Workload(parse_program(PRODUCT), tensors)
     errors = []
-    for _ in range(50):
+    for _ in range(80):
         mapping = random_mapping(rng, workload, padded=padded)
         nest = nest_of(workload, mapping)
         shape = accumulator_of(nest)
-        if shape is None:
+        if shape is None or (nest.partial and not padded):
             continue
         capacity = int(rng.choice([20, 60, 200]))
         machine = RDA.with_fields(accumulator_bytes=capacity * (4 + 4 * shape.keys))
@@ -170,5 +171,10 @@ def test_random_scopes_partition_the_result() -> None:
         workload = random_workload(rng, PRODUCT)
         nest = nest_of(workload, random_mapping(rng, workload))
         reduction = reduction_of(nest, RDA)
-        if reduction is not None:
-            assert reduction.scopes.entries.sum() == workload.computed["Z"].nnz
+        if reduction is None:
+            continue
+        made = reduction.scopes.entries * reduction.scopes.number
+        if nest.partial:  # each lane has a part of the sums, which overlap
+            assert made.sum() <= nest.copies(("i", "j")) * workload.computed["Z"].nnz + 1e-9
+        else:
+            assert made.sum() == workload.computed["Z"].nnz

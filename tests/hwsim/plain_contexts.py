@@ -77,7 +77,13 @@ def _fiber(u: Unit, r: int) -> list[tuple[int, int, int]]:
             listed = [(int(crd[p]) if crd is not None else p - begin, p) for p in range(begin, end)]
             found += [(0, c, p) for c, p in listed if low <= c < high]
     phase, step = params.get("phase", 0), params.get("step", 1)
-    return [*(entry for entry in found if entry[1] % step == phase), (idle, -1, -1)]
+    kept, passed = [], 0
+    for before, c, p in found:
+        passed += before
+        if c % step == phase:
+            kept.append((passed, c, p))
+            passed = 0
+    return [*kept, (passed + idle, -1, -1)]
 
 
 def scan(u: Unit) -> Body:

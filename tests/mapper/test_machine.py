@@ -89,7 +89,8 @@ def test_tiles_and_lanes_fit_the_finite_machines() -> None:
     for name in FINITE:
         machine = load_machine(name)
         mapping = default_mapping(MappingSpace(workload, machine))
-        loops = dataclasses.replace(mapping.loops[0], tiles=(("i", 4), ("j", 8), ("k", 8)), parallel=("i", 4))
+        tiles = (("i", 4), ("k", 8), ("j", 8))
+        loops = dataclasses.replace(mapping.loops[0], tiles=tiles, parallel=(("i", 4, "balanced"),))
         lanes = dataclasses.replace(mapping, loops=(loops,))
         assert violations(workload, lanes, machine) == (), name
         assert evaluate(workload, lanes, machine, Limits()).failure is None, name
@@ -102,7 +103,7 @@ def test_using_more_units_than_there_are_is_illegal() -> None:
         machine = load_machine(name)
         assert machine.units is not None
         mapping = default_mapping(MappingSpace(workload, machine))
-        loops = dataclasses.replace(mapping.loops[0], tiles=(), parallel=("i", 64))
+        loops = dataclasses.replace(mapping.loops[0], tiles=(), parallel=(("i", 64, "balanced"),))
         found = violations(workload, dataclasses.replace(mapping, loops=(loops,)), machine)
         assert {v.rule for v in found} == {"units"}, name
         assert any(v.limit == f"at most {machine.units['union']}" for v in found), name

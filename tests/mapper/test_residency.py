@@ -54,14 +54,14 @@ def unit_before_load(residency: str, tensor: str, tiles: tuple[tuple[str, int], 
 
 @pytest.mark.parametrize("residency", ["none", "lru", "keep"])
 def test_a_tile_is_loaded_where_it_is_reached(residency: str) -> None:
-    tiled = (("i", 4), ("j", 4), ("k", 5))
+    tiled = (("i", 4), ("k", 5), ("j", 4))
     assert unit_before_load(residency, "A", tiled) == "intersect S0.k.tile"
     assert unit_before_load(residency, "B", tiled) == "scan B in S0.j.tile"
     assert unit_before_load(residency, "B", ()) == "root B in S0"
 
 
 def test_an_overbooked_tile_is_loaded_where_its_walk_begins() -> None:
-    tiled = (("i", 4), ("j", 4), ("k", 5))
+    tiled = (("i", 4), ("k", 5), ("j", 4))
     assert unit_before_load("overbooked", "A", tiled) == "repeat S0.j.tile.0"  # once per tile of j
     assert unit_before_load("overbooked", "B", tiled) == "repeat S0.i.0"  # once per row of A's tile
     assert unit_before_load("overbooked", "A", ()) == "root A in S0"

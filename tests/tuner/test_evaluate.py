@@ -52,7 +52,7 @@ def check(workload: Workload, expected: np.ndarray, rng: np.random.Generator, ma
         result = evaluate(workload, mapping, RDA, Limits(max_tokens=50_000_000), cache)
         assert result.failure is None, (result.failure, mapping)
         if not any(pads(kinds) for _, kinds in mapping.formats):
-            assert result.summary["effectual_multiplies"] == workload.effectual_multiplies
+            assert result.summary["effectual_multiplies"] == workload.variant(mapping.variant).effectual_multiplies
         (output,) = workload.program.outputs
         np.testing.assert_array_equal(result.outputs[output].to_dense(), expected)
 

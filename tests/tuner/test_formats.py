@@ -82,6 +82,7 @@ def test_kernels_in_random_formats(text: str, case: int) -> None:
     dense = {n: t.to_dense() for n, t in workload.tensors.items()}
     ranks = {a.tensor: len(a.indices) for s in program.statements for a in (s.target, *s.operands)}
     limits = SpaceLimits(
+        variants=("",),
         formats={t: formats(rng, RESULTS[n] if t in program.producers else SPARSE[n], n) for t, n in ranks.items()},
         residency=("none",),
         tiles={i: (0, 4, 8) for s in program.statements for i in s.indices},
@@ -129,7 +130,11 @@ def test_narrow_values(dtype: str, tensors: str) -> None:
     formats = {t: (parse_format(f"csr:{dtype}" if t in tensors else "csr", 2),) for t in "ABCTZ"}
     for cut in (True, False):
         limits = SpaceLimits(
-            formats=formats, fuse={"T": not cut}, residency=("none",), tiles=dict.fromkeys("ijkl", (0, 4))
+            variants=("",),
+            formats=formats,
+            fuse={"T": not cut},
+            residency=("none",),
+            tiles=dict.fromkeys("ijkl", (0, 4)),
         )
         space = MappingSpace(workload, RDA, limits)
         for _ in range(2):
