@@ -6,7 +6,7 @@ Meaning (names that must be known, tensors that must match the program) is check
 from __future__ import annotations
 
 import json
-from typing import Annotated, Any, get_args
+from typing import Annotated, Any, Literal, get_args
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 from pydantic_core import ErrorDetails
@@ -61,6 +61,7 @@ class ParallelModel(_Strict):
 
     max: Positive | None = None
     index: Words | None = None
+    partition: Words | None = None
 
 
 class MappingModel(_Strict):
@@ -70,7 +71,9 @@ class MappingModel(_Strict):
     residency: Words | None = None
     orders: dict[str, Annotated[list[Any], BeforeValidator(_listed)]] = {}
     tiles: dict[str, Tiles] = {}
-    fuse: dict[str, bool] = {}
+    fuse: Literal["all", "none"] | dict[str, bool] = {}
+    cut: Words | None = None
+    rewrite: Words | None = None
 
 
 class SearchModel(_Strict):

@@ -8,8 +8,10 @@ from typing import Any
 from mapper.errors import InputError
 from mapper.formats import Format, parse_format
 from mapper.machine import Machine, load_machine, numeric_fields
+from mapper.mapping import PARTITIONS
 from mapper.program import Program
 from mapper.residency import RESIDENCIES
+from mapper.rewrites import KINDS, variants
 from mapper.space_limits import Scalar, SpaceLimits
 from studies.document import Document
 from studies.schema import MappingModel, SpecModel
@@ -83,11 +85,10 @@ def _mapping(document: Document, model: MappingModel, program: Program) -> dict[
         document.known(("mapping", "residency", n), residency, RESIDENCIES)
     for index in model.tiles:
         document.known(("mapping", "tiles", index), index, indices, key=True)
-    for tensor in model.fuse:
-        document.known(("mapping", "fuse", tensor), tensor, {e.tensor for e in program.edges}, key=True)
     said: dict[str, Any] = {
         "tiles": {index: tuple(dict.fromkeys(t or UNTILED for t in tiles)) for index, tiles in model.tiles.items()},
-        "fuse": dict(model.fuse),
+        **_fusion(document, model, program),
+        **_rewrites(document, model, program),
         "orders": {},
     }
     for target, entries in model.orders.items():
@@ -96,10 +97,48 @@ def _mapping(document: Document, model: MappingModel, program: Program) -> dict[
         said["orders"][target] = _orders(document, target, entries, wanted)
     if model.parallel.max is not None:
         said["max_lanes"] = model.parallel.max
-    for name, choices in (("parallel_indices", model.parallel.index), ("residency", model.residency)):
+    for n, partition in enumerate(model.parallel.partition or ()):
+        document.known(("mapping", "parallel", "partition", n), partition, PARTITIONS)
+    for name, choices in (
+        ("parallel_indices", model.parallel.index),
+        ("partitions", model.parallel.partition),
+        ("residency", model.residency),
+    ):
         if choices is not None:
             said[name] = tuple(dict.fromkeys(choices))
     return said
+
+
+def _fusion(document: Document, model: MappingModel, program: Program) -> dict[str, Any]:
+    """``fuse: all`` and ``fuse: none`` say it for every tensor, ``cut`` lists what is stored, the rest being fused."""
+    streams = {e.tensor for p in variants(program).values() for e in p.edges}
+    for n, tensor in enumerate(model.cut or ()):
+        document.known(("mapping", "cut", n), tensor, streams)
+    if isinstance(model.fuse, str):
+        if model.cut is not None:
+            raise document.error(("mapping", "cut"), f"'cut' says what is stored; leave out 'fuse: {model.fuse}'")
+        return {"fuse_others": model.fuse == "all"}
+    for tensor in model.fuse:
+        document.known(("mapping", "fuse", tensor), tensor, streams, key=True)
+        if tensor in (model.cut or ()) and model.fuse[tensor]:
+            raise document.error(("mapping", "fuse", tensor), f"{tensor!r} cannot be both fused and cut")
+    cuts = dict.fromkeys(model.cut or (), False)
+    return {"fuse": {**cuts, **model.fuse}, "fuse_others": None if model.cut is None else True}
+
+
+def _rewrites(document: Document, model: MappingModel, program: Program) -> dict[str, Any]:
+    """``rewrite`` lists kinds of rewriting, or labels of rewritings with ``none`` for the program as written."""
+    if model.rewrite is None:
+        return {}
+    if set(model.rewrite) <= set(KINDS):
+        return {"rewrites": tuple(dict.fromkeys(model.rewrite))}
+    labels = {"none": "", **{label: label for label in variants(program) if label}}
+    for n, label in enumerate(model.rewrite):
+        document.known(("mapping", "rewrite", n), label, [*KINDS, *labels])
+        if label in KINDS:
+            text = f"{label!r} is a kind of rewriting; list either kinds or single rewritings"
+            raise document.error(("mapping", "rewrite", n), text)
+    return {"variants": tuple(dict.fromkeys(labels[label] for label in model.rewrite))}
 
 
 def _orders(
