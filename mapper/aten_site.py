@@ -13,8 +13,9 @@ import numpy as np
 
 from mapper.axis_split import Axis, leaves
 from mapper.errors import InputError
-from mapper.program_writer import Dim, ProgramWriter, Value, Window
+from mapper.program_writer import ProgramWriter
 from mapper.tensor import SparseTensor, Values
+from mapper.tensor_view import Dim, Value, Window
 
 NEGLIGIBLE = -1e4
 """Scores at or below this are masked: their weight in a softmax, exp(-10000), is zero in any float."""
@@ -60,7 +61,7 @@ class Site:
         return given
 
     def named(self, suffix: str) -> Site:
-        """This site for a tensor called differently."""
+        """The same site for a tensor called differently."""
         return replace(self, name=self.name + suffix)
 
     def input(self, wanted: str, data: SparseTensor, repeats: Sequence[int] = ()) -> Value:

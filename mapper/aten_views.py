@@ -9,8 +9,8 @@ import numpy as np
 
 from mapper.aten_site import Site, axis_number, labels
 from mapper.axis_split import Axis
-from mapper.program_writer import Dim, Value
 from mapper.tensor import SparseTensor
+from mapper.tensor_view import Dim, Value
 
 
 def same(at: Site, x: Any, *_: Any, **__: Any) -> Value:
@@ -24,6 +24,7 @@ def view(at: Site, x: Any, *_: Any, **__: Any) -> Value:
 
 
 def transpose(at: Site, x: Any, first: int = 0, second: int = 1) -> Value:
+    """Two dimensions exchanged."""
     value = at.value(x, void=True)
     dims = list(value.dims)
     one, two = axis_number(first, len(dims)), axis_number(second, len(dims))
@@ -33,11 +34,13 @@ def transpose(at: Site, x: Any, first: int = 0, second: int = 1) -> Value:
 
 
 def permute(at: Site, x: Any, order: Sequence[int]) -> Value:
+    """Dimensions in another order."""
     value = at.value(x, void=True)
     return value.with_dims([value.dims[n] for n in order])
 
 
 def expand(at: Site, x: Any, *_: Any, **__: Any) -> Value:
+    """Dimensions of extent one repeated."""
     value = at.value(x, void=True)
     dims = [*([Dim(1)] * (len(at.shape) - len(value.dims))), *value.dims]
     return value.with_dims(
@@ -83,6 +86,7 @@ def split(at: Site, x: Any, size: int | Sequence[int], dim: int = 0) -> tuple[Va
 
 
 def chunk(at: Site, x: Any, chunks: int, dim: int = 0) -> tuple[Value, ...]:
+    """About equal ranges."""
     value = at.value(x)
     extent = value.dims[axis_number(dim, len(value.dims))].extent
     return split(at, value, -(-extent // chunks), dim)
@@ -107,6 +111,7 @@ def cat(at: Site, tensors: Sequence[Any], dim: int = 0) -> Value:
 
 
 def stack(at: Site, tensors: Sequence[Any], dim: int = 0) -> Value:
+    """Tensors side by side along a new dimension."""
     values = [at.value(x) for x in tensors]
     mode = axis_number(dim, len(values[0].dims) + 1)
     return cat(at, [v.with_dims([*v.dims[:mode], Dim(1), *v.dims[mode:]]) for v in values], mode)
@@ -127,8 +132,8 @@ def _take(at: Site, value: Value, mode: int, coordinates: range, suffix: str) ->
 
 
 _SAME = (
-    "clone contiguous dropout alias detach to.dtype to.device to.dtype_layout _to_copy to_dense lift_fresh_copy coalesce"
-    " _coalesce to_sparse feature_dropout alpha_dropout native_dropout dropout_ positive type_as"
+    "clone contiguous dropout alias detach to.dtype to.device to.dtype_layout _to_copy to_dense lift_fresh_copy"
+    " coalesce _coalesce to_sparse feature_dropout alpha_dropout native_dropout dropout_ positive type_as"
 )
 _VIEWS = "view reshape _unsafe_view flatten.using_ints unflatten.int squeeze squeeze.dim squeeze.dims unsqueeze"
 

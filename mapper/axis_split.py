@@ -53,7 +53,7 @@ def leaves(axes: Iterable[Axis]) -> list[Axis]:
 
 
 def cut(axes: Sequence[Axis], stride: int) -> None:
-    """Cuts ``axes``, read as the digits of one coordinate, at ``stride``. Raises InputError where that is impossible."""
+    """Cuts ``axes``, the digits of one coordinate, at ``stride``. Raises InputError where that is impossible."""
     inner = 1
     for axis in reversed(axes):
         if inner < stride < inner * axis.extent:

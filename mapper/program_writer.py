@@ -1,78 +1,24 @@
 """Writes index notation statement by statement while reshapes may still cut the indices of earlier ones.
 
-A ``Value`` is a tensor seen through dimensions: transposing, merging and splitting dimensions makes another value of
-the same tensor and writes nothing. Names of indices are chosen when the text is made, after the last cut.
+Names of indices are chosen when the text is made, after the last cut.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import chain, count
 
 import numpy as np
 
-from mapper.axis_split import Axis, align, leaves, regroup, unite
+from mapper.axis_split import Axis, align, leaves, unite
 from mapper.errors import InputError
 from mapper.notation import CALLABLE, RESERVED
 from mapper.tensor import Coords, SparseTensor
+from mapper.tensor_view import Dim, Value, Window
 
 LETTERS = "ijklmnpqrstuvwxyzabcdefgh"
-
-
-@dataclass(frozen=True)
-class Dim:
-    """A dimension of a value: the product of its axes, none for an extent of one."""
-
-    extent: int
-    axes: tuple[Axis, ...] = ()
-
-
-@dataclass(frozen=True)
-class Value:
-    """``full``: every position is stored for certain. ``void``: positions not stored mean -inf, not 0."""
-
-    tensor: str
-    dims: tuple[Dim, ...]
-    full: bool
-    void: bool = False
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Extent of every dimension."""
-        return tuple(dim.extent for dim in self.dims)
-
-    @property
-    def broadcast(self) -> bool:
-        """Whether the value repeats along an axis that its tensor lacks."""
-        return any(leaf.free for dim in self.dims for leaf in leaves(dim.axes))
-
-    def view(self, shape: Sequence[int]) -> Value:
-        """The same entries in row-major order as another shape. Raises InputError if no cut of the axes gives it."""
-        if math.prod(shape) != math.prod(self.shape):
-            raise InputError(f"shape {list(self.shape)} has another number of entries than {list(shape)}")
-        axes = [axis for dim in self.dims for axis in dim.axes]
-        return self.with_dims(map(Dim, shape, regroup(axes, shape)))
-
-    def with_void(self, void: bool) -> Value:
-        """The same tensor with another meaning of what it does not store."""
-        return replace(self, void=void)
-
-    def with_dims(self, dims: Iterator[Dim] | Sequence[Dim]) -> Value:
-        """The same tensor through other dimensions."""
-        return replace(self, dims=tuple(dims))
-
-
-@dataclass(frozen=True)
-class Window:
-    """Label of a convolved dimension: coordinate = stride * out + dilation * kernel + offset."""
-
-    out: Hashable
-    kernel: Hashable
-    stride: int
-    dilation: int
-    offset: int
 
 
 Groups = list[tuple[Axis, ...]]
@@ -149,7 +95,11 @@ class ProgramWriter:
             groups[label] = align([dim.axes for dim in uses]) if uses else []
         self._fix_windows(operands, groups)
         repeated = math.prod(
-            same[0].extent for label in groups if label not in out for same in groups[label] if all(a.free for a in same)
+            same[0].extent
+            for label in groups
+            if label not in out
+            for same in groups[label]
+            if all(a.free for a in same)
         )
         target: list[Axis] = []
         dims = []

@@ -9,27 +9,42 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from mapper.aten_arithmetic import ARITHMETIC
 from mapper.aten_site import Constant, Site
-from mapper.aten_table import ARITHMETIC, PARTS, REFUSED, TABLE
-from mapper.aten_views import VIEWS
+from mapper.aten_table import REFUSED, TABLE
+from mapper.aten_views import PARTS, VIEWS
 from mapper.errors import InputError, nearest
 from mapper.notation import parse_program
 from mapper.program import Program
-from mapper.program_writer import ProgramWriter, Value
+from mapper.program_writer import ProgramWriter
 from mapper.tensor import SparseTensor, Values
+from mapper.tensor_view import Value
 
-_COMPARISONS = (
-    "eq ne lt le gt ge logical_not logical_and logical_or logical_xor bitwise_not bitwise_and bitwise_or isinf"
-).split()
-_CREATIONS = "zeros_like ones_like full_like empty_like new_zeros new_ones new_full new_empty".split()
-_IGNORED = "_assert_tensor_metadata _assert_async.msg sym_constrain_range_for_size".split()
+_COMPARISONS = [
+    "eq",
+    "ne",
+    "lt",
+    "le",
+    "gt",
+    "ge",
+    "logical_not",
+    "logical_and",
+    "logical_or",
+    "logical_xor",
+    "bitwise_not",
+    "bitwise_and",
+    "bitwise_or",
+    "isinf",
+]
+_CREATIONS = ["zeros_like", "ones_like", "full_like", "empty_like", "new_zeros", "new_ones", "new_full", "new_empty"]
+_IGNORED = ["_assert_tensor_metadata", "_assert_async.msg", "sym_constrain_range_for_size"]
 _FRAME = re.compile(r'File "(?P<file>[^"]+)", line (?P<line>\d+), in [^\n]+\n(?P<code>[^\n]*)')
 
 
@@ -183,7 +198,9 @@ class _Importer:
         return Constant(spec.target, self._exported.constants[spec.target], "parameter")
 
     def _call(self, node: Any) -> Any:
-        args, kwargs = (self._torch.fx.node.map_arg(given, self._values.__getitem__) for given in (node.args, node.kwargs))
+        args, kwargs = (
+            self._torch.fx.node.map_arg(given, self._values.__getitem__) for given in (node.args, node.kwargs)
+        )
         if getattr(node.target, "__name__", "") == "getitem":
             return args[0][args[1]]
         name = str(node.target).removeprefix("aten.").removesuffix(".default")
@@ -222,29 +239,29 @@ class _Importer:
 
     def _folded(self, node: Any, name: str, args: Any, kwargs: Any) -> Any:
         """The result of an operation whose tensors are all known and that is to be done now; else None."""
-        base = name.split(".")[0]
-        tensors = [x for x in _flat((args, kwargs)) if isinstance(x, Constant | Value)]
-        if base in _CREATIONS and tensors and isinstance(tensors[0], Value):
-            like = self._torch.zeros(tuple(tensors[0].shape), dtype=node.args[0].meta["val"].dtype)
-            args, tensors = (Constant(node.name, like, "created"), *args[1:]), []
-        if any(isinstance(x, Value) for x in tensors) or not self._folds(name, base, tensors):
+        base = name.split(".", maxsplit=1)[0]
+        used = [x for x in _flat((args, kwargs)) if isinstance(x, Constant | Value)]
+        if base in _CREATIONS and used and isinstance(used[0], Value):
+            like = self._torch.zeros(used[0].shape, dtype=node.args[0].meta["val"].dtype)
+            args, used = (Constant(node.name, like, "created"), *args[1:]), []
+        known = [x for x in used if isinstance(x, Constant)]
+        if len(known) < len(used) or not self._folds(name, base, known):
             return None
-        first = tensors[0] if tensors else None
         with self._torch.no_grad():
             data = node.target(*_data(args), **_data(kwargs))
-        made = base in _COMPARISONS or all(self._is_mask(x) for x in tensors)
-        kind = "created" if made else "parameter"
-        derived = first is not None and (first.kind != "created" or base in _COMPARISONS or name in VIEWS)
-        named = first.name if first is not None and derived else node.name
-        origin = first if base in _COMPARISONS or base in ("to", "_to_copy", "clone") else None
+        first = known[0] if known else Constant(node.name, None, "created")
+        masks = base in _COMPARISONS or all(self._is_mask(x) for x in known)
+        derived = first.kind != "created" or base in _COMPARISONS or name in VIEWS
+        kind, named = "created" if masks else "parameter", first.name if derived else node.name
+        origin = first if known and base in (*_COMPARISONS, "to", "_to_copy", "clone") else None
         if isinstance(data, self._torch.Tensor):
             return Constant(named, data, kind, origin)
         return [Constant(f"{named}_{n}", part, kind) for n, part in enumerate(data)]
 
-    def _folds(self, name: str, base: str, tensors: Sequence[Constant]) -> bool:
-        if base in _COMPARISONS or base in _CREATIONS or all(self._is_mask(x) for x in tensors):
+    def _folds(self, name: str, base: str, known: Sequence[Constant]) -> bool:
+        if base in _COMPARISONS or base in _CREATIONS or all(self._is_mask(x) for x in known):
             return True
-        if any(x.kind == "input" for x in tensors):
+        if any(x.kind == "input" for x in known):
             return False
         return name not in TABLE or name in PARTS or name in ARITHMETIC
 
@@ -263,7 +280,9 @@ class _Importer:
             if self._writer.is_input(value.tensor) or self._writer.is_read(value.tensor) or again:
                 before = self._writer.made()
                 value = site.named(f"_out{n}").each("{0}", value, full=value.full)
-                self._origins |= dict.fromkeys(self._writer.made()[len(before) :], Origin("output", "returned by forward"))
+                self._origins |= dict.fromkeys(
+                    self._writer.made()[len(before) :], Origin("output", "returned by forward")
+                )
             results.append(value)
         return results
 

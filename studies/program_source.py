@@ -48,7 +48,8 @@ def read_program(document: Document, model: ProgramModel, folder: Path) -> Progr
     place: Place = ("program", kind) if ("program", kind) in document.nodes or kind != "notation" else ("program",)
     for key in ("operands", "result"):
         if kind != "einsum" and key in model.model_fields_set:
-            raise document.error(("program", key), f"{key} belongs to an einsum, the program is given by {kind}", key=True)
+            text = f"{key} belongs to an einsum, the program is given by {kind}"
+            raise document.error(("program", key), text, key=True)
     try:
         match kind:
             case "notation":
@@ -71,6 +72,6 @@ def read_program(document: Document, model: ProgramModel, folder: Path) -> Progr
 def _teaal(path: Path) -> Program:
     values = read_document(path).values
     try:
-        return parse_program(teaal_text(values["einsum"] if "einsum" in values else values))
+        return parse_program(teaal_text(values.get("einsum", values)))
     except InputError as error:
         raise InputError(f"{path}: {error}") from error

@@ -1,6 +1,6 @@
 """A small transformer decoder block with causal attention and a feed-forward layer pruned to 20 % of its weights.
 
-    sparseloom import examples/models/decoder_block.py:Block
+sparseloom import examples/models/decoder_block.py:Block
 """
 
 from __future__ import annotations
