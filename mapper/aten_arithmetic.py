@@ -15,7 +15,7 @@ from mapper.tensor_view import Value
 
 
 def add(at: Site, x: Any, y: Any, alpha: float = 1, *, sign: int = 1) -> Value:
-    """X + alpha * y, subtracted for ``sign`` -1; adding a tensor of zeros and -inf masks."""
+    """The sum x + alpha * y, subtracted for ``sign`` -1; adding a tensor of zeros and -inf masks."""
     factor = sign * alpha
     if isinstance(y, int | float):
         return at.each(f"{{0}} {_signed(factor * y)}", x, full=True)
@@ -28,7 +28,7 @@ def add(at: Site, x: Any, y: Any, alpha: float = 1, *, sign: int = 1) -> Value:
 
 
 def rsub(at: Site, x: Any, y: Any, alpha: float = 1) -> Value:
-    """Y - alpha * x."""
+    """The difference y - alpha * x."""
     if isinstance(y, int | float):
         scaled = "-{0}" if alpha == 1 else f"{-float(alpha)!r} * {{0}}"
         return at.each(f"{scaled} {_signed(y)}", x, full=True)

@@ -25,7 +25,7 @@ from mapper.tensor_view import Value
 
 
 def linear(at: Site, x: Any, weight: Any, bias: Any = None) -> Value:
-    """X weight^T + bias over the last dimension."""
+    """The product x weight^T + bias over the last dimension."""
     value = at.value(x)
     rows = labels(len(value.dims) - 1)
     product: list[Labelled] = [(value, [*rows, "k"]), (at.value(weight), ["m", "k"])]
@@ -51,7 +51,7 @@ def matmul(at: Site, x: Any, y: Any) -> Value:
 
 
 def addmm(at: Site, bias: Any, x: Any, y: Any, beta: float = 1, alpha: float = 1) -> Value:
-    """Beta * bias + alpha * x y."""
+    """The sum beta * bias + alpha * x y."""
     operands, out = _matmul_labels(at.value(x), at.value(y))
     offset = at.value(bias)
     product = "{0} * {1}" if alpha == 1 else f"{float(alpha)!r} * {{0}} * {{1}}"

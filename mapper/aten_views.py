@@ -65,6 +65,12 @@ def select(at: Site, x: Any, dim: int, index: int) -> Value:
     return at.emit("{0} * {1}", [(value, names), (picked, [names[mode]])], out, full=value.full)
 
 
+def unbind(at: Site, x: Any, dim: int = 0) -> tuple[Value, ...]:
+    """Every slice."""
+    value = at.value(x)
+    return tuple(select(at, value, dim, n) for n in range(value.dims[axis_number(dim, len(value.dims))].extent))
+
+
 def slices(at: Site, x: Any, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1) -> Value:
     """A range of coordinates, picked by a matrix with one entry per row."""
     value = at.value(x)
@@ -150,6 +156,7 @@ VIEWS: dict[str, Callable[..., Any]] = {
 
 PARTS: dict[str, Callable[..., Any]] = {
     "select.int": select,
+    "unbind.int": unbind,
     "slice.Tensor": slices,
     "split.Tensor": split,
     "split_with_sizes": split,

@@ -94,13 +94,8 @@ class ProgramWriter:
                 raise InputError(f"extents {' and '.join(str(d.extent) for d in uses)} must be equal")
             groups[label] = align([dim.axes for dim in uses]) if uses else []
         self._fix_windows(operands, groups)
-        repeated = math.prod(
-            same[0].extent
-            for label in groups
-            if label not in out
-            for same in groups[label]
-            if all(a.free for a in same)
-        )
+        summed = chain.from_iterable(groups[label] for label in groups if label not in out)
+        repeated = math.prod(same[0].extent for same in summed if all(axis.free for axis in same))
         target: list[Axis] = []
         dims = []
         for label in out:

@@ -46,9 +46,8 @@ def _statement(expression: str, ranks: Mapping[str, Sequence[str]]) -> str:
     def access(match: re.Match[str]) -> str:
         return _access(match["tensor"], match["indices"], ranks, expression)
 
-    text = _ACCESS.sub(access, expression)
-    text = _DOTTED_SUM.sub(lambda m: f"sum({m['indices'].strip()}, {m['argument']})", text)
-    return _TAKE.sub(lambda m: _take(m, expression), text)
+    text = _DOTTED_SUM.sub(lambda m: f"sum({m['indices'].strip()}, {m['argument']})", expression)
+    return _TAKE.sub(lambda m: _take(m, expression), _ACCESS.sub(access, text))
 
 
 def _access(tensor: str, written: str, ranks: Mapping[str, Sequence[str]], expression: str) -> str:

@@ -27,24 +27,18 @@ from mapper.program_writer import ProgramWriter
 from mapper.tensor import SparseTensor, Values
 from mapper.tensor_view import Value
 
-_COMPARISONS = [
-    "eq",
-    "ne",
-    "lt",
-    "le",
-    "gt",
-    "ge",
-    "logical_not",
-    "logical_and",
-    "logical_or",
-    "logical_xor",
-    "bitwise_not",
-    "bitwise_and",
-    "bitwise_or",
-    "isinf",
-]
-_CREATIONS = ["zeros_like", "ones_like", "full_like", "empty_like", "new_zeros", "new_ones", "new_full", "new_empty"]
-_IGNORED = ["_assert_tensor_metadata", "_assert_async.msg", "sym_constrain_range_for_size"]
+_COMPARISONS = frozenset(
+    {"eq", "ne", "lt", "le", "gt", "ge", "logical_not", "logical_and", "logical_or", "logical_xor"}
+    | {"bitwise_not", "bitwise_and", "bitwise_or", "isinf"}
+)
+_CREATIONS = frozenset(
+    {"zeros_like", "ones_like", "full_like", "empty_like", "new_zeros", "new_ones", "new_full", "new_empty"}
+)
+_CASTS = frozenset({"to", "_to_copy", "clone"})
+_IGNORED = frozenset({"_assert_tensor_metadata", "_assert_async.msg", "sym_constrain_range_for_size"})
+_SILENT = frozenset(
+    {"dtype", "layout", "device", "pin_memory", "memory_format", "non_blocking", "copy", "generator", "path"}
+)
 _FRAME = re.compile(r'File "(?P<file>[^"]+)", line (?P<line>\d+), in [^\n]+\n(?P<code>[^\n]*)')
 
 
@@ -106,7 +100,9 @@ def import_module(module: Any, inputs: Any) -> Imported:
     exported = _exported(torch, module, positional, named)
     given = torch.utils._pytree.tree_leaves((positional, named))
     simple = {path for path, part in module.named_modules() if path and not any(part.children())}
-    return _Importer(torch, exported, given, simple).run()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # torch calls its sparse layouts beta
+        return _Importer(torch, exported, given, simple).run()
 
 
 def require_torch() -> Any:
@@ -208,7 +204,10 @@ class _Importer:
             return None
         origin = Origin(str(node.target), source_line(node.meta.get("stack_trace") or ""))
         try:
-            return self._folded(node, name, args, kwargs) or self._written(node, name, args, kwargs, origin)
+            result = self._folded(node, name, args, kwargs) or self._written(node, name, args, kwargs, origin)
+            if name.split(".")[0].endswith("_"):
+                self._change(node.args[0], result)
+            return result
         except InputError as error:
             raise InputError(f"{origin.source}\n  {node.target} ({node.name}): {error}") from error
 
@@ -231,6 +230,15 @@ class _Importer:
         self._origins |= dict.fromkeys(self._writer.made()[len(before) :], origin)
         return result
 
+    def _change(self, node: Any, result: Any) -> None:
+        """Lets the operand of an operation in place stand for its result, in later uses too."""
+        known = self._values[node]
+        if isinstance(known, Constant) and known.kind == "created":
+            return  # changed itself, with all its views
+        if isinstance(known, Constant) or any(_is_view(n) for n in (node, *node.users)):
+            raise InputError("an operation in place on a tensor that others share; write x = x + y for x += y")
+        self._values[node] = result
+
     def _named(self, node: Any) -> str:
         """The path of the innermost module if that has no parts, as ``fc1``; else what torch calls the operation."""
         stack = list((node.meta.get("nn_module_stack") or {}).values())
@@ -247,13 +255,15 @@ class _Importer:
         known = [x for x in used if isinstance(x, Constant)]
         if len(known) < len(used) or not self._folds(name, base, known):
             return None
+        if base.endswith("_") and known and known[0].kind != "created":
+            self._change(node.args[0], None)
         with self._torch.no_grad():
             data = node.target(*_data(args), **_data(kwargs))
         first = known[0] if known else Constant(node.name, None, "created")
         masks = base in _COMPARISONS or all(self._is_mask(x) for x in known)
         derived = first.kind != "created" or base in _COMPARISONS or name in VIEWS
         kind, named = "created" if masks else "parameter", first.name if derived else node.name
-        origin = first if known and base in (*_COMPARISONS, "to", "_to_copy", "clone") else None
+        origin = first if known and base in _COMPARISONS | _CASTS else None
         if isinstance(data, self._torch.Tensor):
             return Constant(named, data, kind, origin)
         return [Constant(f"{named}_{n}", part, kind) for n, part in enumerate(data)]
@@ -287,7 +297,8 @@ class _Importer:
         return results
 
 
-_SILENT = ("dtype", "layout", "device", "pin_memory", "memory_format", "non_blocking", "copy", "generator")
+def _is_view(node: Any) -> bool:
+    return str(node.target).removeprefix("aten.").removesuffix(".default") in VIEWS
 
 
 def source_line(trace: str) -> str:
