@@ -88,10 +88,8 @@ def _module(torch: Any, module: ModuleType, path: Path, attribute: str) -> tuple
 def _inputs(module: ModuleType, owner: Any, path: Path, attribute: str) -> Any:
     maker = getattr(owner, "example_inputs", None) or getattr(module, "example_inputs", None)
     if not callable(maker):
-        advice = (
-            "define example_inputs() in it (or as a static method of the class): it returns the arguments of forward"
-        )
-        raise InputError(f"{path}: the shapes of the inputs of {attribute} are not known; {advice}")
+        advice = "define example_inputs() in it, or as a static method of the class, to return the arguments of forward"
+        raise InputError(f"{path}: the inputs of {attribute} are not known; {advice}")
     with _blamed(path, "example_inputs()"):
         return maker()
 
