@@ -85,7 +85,8 @@ class ProgramWriter:
         label. ``extents`` gives labels that no operand has directly (those of windows). A sum over an axis that
         no operand stores multiplies by its extent. Raises InputError where axes do not fit each other.
         """
-        groups: dict[Hashable, Groups] = {label: [(Axis(n),)] for label, n in (extents or {}).items()}
+        groups: dict[Hashable, Groups] = {label: [] for label in out}
+        groups |= {label: [(Axis(n),)] for label, n in (extents or {}).items()}
         for label in dict.fromkeys(chain.from_iterable(labels for _, labels in operands)):
             if isinstance(label, Window):
                 continue

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -335,6 +337,30 @@ class TestModels:
         assert found.tensors["left"].values.tolist() == [0, 0, 0]
 
 
+def _literally(found: Imported) -> Any:
+    """A line ``Z(...) = X(...) * W(...) [+ b(...)]`` summed over every index; outside its shape a tensor is zero."""
+    left, _, right = found.text.partition(" = ")
+    read = {name: indices.split(",") for name, indices in re.findall(r"(\w+)\(([^()]*)\)", right)}
+    out = re.findall(r"\w+", left)[1:]
+    extents = dict(zip(out, found.results[0].leaves, strict=True))
+    for name, indices in read.items():
+        extents |= {i: n for i, n in zip(indices, found.tensors[name].shape, strict=True) if i.isidentifier()}
+    dense = {name: found.tensors[name].to_dense() for name in read}
+    total = np.zeros([extents[i] for i in out])
+    for point in itertools.product(*map(range, extents.values())):
+        at = dict(zip(extents, point, strict=True))
+        place = tuple(at[i] for i in out)
+        factors = []
+        for name, indices in read.items():
+            where = tuple(eval(i, {}, at) for i in indices)
+            inside = all(0 <= w < n for w, n in zip(where, dense[name].shape, strict=True))
+            factors.append(dense[name][where] if inside else 0.0)
+        total[place] += factors[0] * factors[1]
+        if len(factors) == 3 and all(at[i] == 0 for i in extents if i not in out):
+            total[place] += factors[2]
+    return total
+
+
 class TestConvolution:
     def test_windows(self) -> None:
         found = import_module(nn.Conv2d(3, 4, 3, stride=2, padding=1), torch.randn(2, 3, 8, 8))
@@ -344,6 +370,22 @@ class TestConvolution:
         found = import_module(nn.Conv1d(4, 6, 3, groups=2, dilation=2, bias=False), torch.randn(4, 9))
         assert found.text == "conv1d(i,j,k) = input(i,l,k+2*m) * weight(i,j,l,m)"
         assert found.tensors["weight"].shape == (2, 3, 2, 3)
+
+    @pytest.mark.parametrize(
+        ("module", "shape"),
+        [
+            (nn.Conv1d(2, 3, 3, padding=1, stride=2), (2, 2, 7)),
+            (nn.Conv1d(4, 6, 3, groups=2, dilation=2, padding="same"), (4, 6)),
+            (nn.Conv1d(3, 3, 2, groups=3, bias=False), (2, 3, 5)),
+            (nn.Conv2d(2, 3, (3, 1), padding=(1, 0), stride=(2, 3)), (1, 2, 5, 4)),
+            (nn.Conv2d(2, 2, (2, 3), bias=False), (2, 4, 3)),
+        ],
+    )
+    def test_the_text_means_the_convolution(self, module: Any, shape: tuple[int, ...]) -> None:
+        x = torch.randn(*shape)
+        found = import_module(module, x)
+        want = module(x).detach().numpy()
+        np.testing.assert_allclose(_literally(found).reshape(want.shape), want, rtol=1e-5, atol=1e-5)
 
     def test_a_convolved_dimension_cannot_be_split(self) -> None:
         class Patches(nn.Module):  # type: ignore[misc]

@@ -34,7 +34,11 @@ def example_inputs():
     return torch.ones(5, 4)
 """
 
-DATA = "tensors: {A: {random: {shape: [4, 3], seed: 1}}, B: {random: {shape: [4, 2], seed: 2}}}\n"
+DATA = """\
+tensors:
+  A: {random: {shape: [4, 3], density: 0.5, seed: 1}}
+  B: {random: {shape: [4, 2], density: 0.5, seed: 2}}
+"""
 
 
 def read(text: str, folder: Path = Path("/nowhere")) -> StudySpec:
@@ -73,8 +77,12 @@ class TestTorch:
         assert {r.source for r in dataset_records(spec, workload)} == {"model.py:Net"}
 
     def test_tensors_of_the_study_take_their_place(self, folder: Path) -> None:
-        given = "tensors: {layer_weight: {random: {shape: [3, 4], density: 0.25}, format: csr}, x: {format: csr}}\n"
-        workload = load_workload(read("program: {torch: 'model.py:Net'}\n" + given, folder))
+        given = """
+tensors:
+  layer_weight: {random: {shape: [3, 4], density: 0.25, seed: 1}, format: csr}
+  x: {format: csr}
+"""
+        workload = load_workload(read("program: {torch: 'model.py:Net'}" + given, folder))
         assert workload.tensors["layer_weight"].nnz == 3
         assert workload.tensors["x"].nnz == 20
 
