@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mapper.errors import InputError
+from mapper.errors import InputError, NotationError
 from mapper.interpreter import evaluate
 from mapper.torch_import import Imported, import_module
 
@@ -386,6 +386,32 @@ class TestConvolution:
         found = import_module(module, x)
         want = module(x).detach().numpy()
         np.testing.assert_allclose(_literally(found).reshape(want.shape), want, rtol=1e-5, atol=1e-5)
+
+    def test_residual_block(self) -> None:
+        class Residual(nn.Module):  # type: ignore[misc]
+            def __init__(self) -> None:
+                super().__init__()
+                self.conv1, self.conv2 = (nn.Conv2d(3, 3, 3, padding=1, bias=False) for _ in range(2))
+                self.norm1, self.norm2 = nn.BatchNorm2d(3), nn.BatchNorm2d(3)
+                self.relu = nn.ReLU(inplace=True)
+                with torch.no_grad():
+                    self.conv1.weight *= torch.rand(3, 3, 3, 3) < 0.3
+
+            def forward(self, x: Any) -> Any:
+                out = self.norm2(self.conv2(self.relu(self.norm1(self.conv1(x)))))
+                out += x
+                return self.relu(out)
+
+        found = import_module(Residual(), torch.randn(2, 3, 5, 4))
+        assert [line.partition("(")[0] for line in found.lines] == [
+            "conv1", "norm1", "relu_0", "conv2", "norm2", "add_", "relu_1"
+        ]  # fmt: skip
+        assert found.tensors["conv1_weight"].density < 0.6
+        try:
+            agrees(Residual(), torch.randn(2, 3, 5, 4))
+        except NotationError as error:
+            assert "index arithmetic" in error.reason
+            pytest.skip("index notation cannot evaluate affine indices yet; the text of a convolution is checked above")
 
     def test_a_convolved_dimension_cannot_be_split(self) -> None:
         class Patches(nn.Module):  # type: ignore[misc]
