@@ -2,12 +2,13 @@
 #pragma once
 
 #include <algorithm>
+#include <cmath>
 #include <cstdlib>
 #include <cstring>
 #include <limits>
 #include <new>
 
-#include "token.hpp"
+#include "watch.hpp"
 
 namespace hwsim {
 
@@ -46,6 +47,9 @@ struct Channel {
   Unit* producer = nullptr;
   Unit* consumer = nullptr;
   std::uint64_t* host_bytes = nullptr;
+  bool brings_memory = false;   // waits for its tokens are waits for off-chip memory
+  bool must_be_finite = false;  // watched build only, as the next one
+  Token last_taken = Token::done();  // the last Val or Empty; Done: none yet
 
   Channel() = default;
   Channel(const Channel&) = delete;
@@ -69,7 +73,10 @@ struct Channel {
   }
   HWSIM_INLINE Token peek(Time& t) {
     const Slot s = slots[head & mask];
-    if (const Time there = s.meta >> 2; there > t) waited += there - t, t = there;
+    if (const Time there = s.meta >> 2; there > t) {
+      if constexpr (watched) saw_wait(*consumer, brings_memory ? State::memory : State::starved, t, there);
+      waited += there - t, t = there;
+    }
     return {s.bits, Kind(s.meta & 3)};
   }
   // Removes the head after a peek at clock `t`.
@@ -79,6 +86,8 @@ struct Channel {
     const Time release = t + response;
     while (head + fill < tail && taken && pushed(head + fill) < release) fill_one_more();
     std::uint64_t& meta = slots[head & mask].meta;
+    if constexpr (watched)
+      if (const Token x = front(); taken && (x.is_val() || x.is_empty())) last_taken = x;
     meta = taken ? release : meta;
     head += taken;
   }
@@ -90,14 +99,34 @@ struct Channel {
   // The caller has made sure of room (tail != limit).
   HWSIM_INLINE void wait_slot(Time& t) {
     const Time after = std::max(t, slots[(tail - back) & mask].meta & keep);
+    if constexpr (watched)
+      if (after > t) saw_wait(*producer, State::blocked, t, after);
     blocked += after - t;
     t = after;
   }
-  HWSIM_INLINE void push(Time& t, Token x, Time available = 0) {
+  HWSIM_INLINE void push(Time& t, Token x) {
     wait_slot(t);
-    if (tail - fill < head && slots[(tail - fill) & mask].meta > t) fill_one_more();
-    slots[tail & mask] = {x.bits, std::max(available, t + latency) << 2 | std::uint64_t(x.kind)};
-    ++tail;
+    put(t, x, t + latency);
+  }
+  // A push whose token may come later than t + latency; its slot does not tell when it was pushed.
+  void push(Time& t, Token x, Time available) {
+    wait_slot(t);
+    settle_late();
+    if (available > t + latency && fill != no_fill) late.push_back({tail, t});
+    put(t, x, std::max(available, t + latency));
+  }
+
+  // Counts the fill at late pushes, as far as it is known which earlier tokens had been released by then.
+  void settle_late(bool ended = false) {
+    std::size_t settled = 0;
+    for (; settled < late.size(); ++settled) {
+      const auto [token, t] = late[settled];
+      if (token >= capacity) oldest = std::max(oldest, token - capacity + 1);  // earlier slots were free again
+      while (oldest < std::min(head, token) && slots[oldest & mask].meta <= t) ++oldest;
+      if (oldest == head && oldest < token && !ended) break;
+      if (const std::uint64_t used = token + 1 - oldest; used > fill) fill = used < capacity ? used : no_fill;
+    }
+    late.erase(late.begin(), late.begin() + std::ptrdiff_t(settled));
   }
 
   enum class Room { now, after_yield, none };
@@ -114,6 +143,20 @@ struct Channel {
   }
 
  private:
+  struct LatePush {
+    std::uint64_t token;
+    Time t;
+  };
+  std::vector<LatePush> late;  // whose fill is not known yet
+  std::uint64_t oldest = 0;    // tokens before it were released by the last late push that is settled
+
+  HWSIM_INLINE void put(Time t, Token x, Time available) {
+    if (tail - fill < head && slots[(tail - fill) & mask].meta > t) fill_one_more();
+    if constexpr (watched)
+      if (must_be_finite && x.is_val() && !std::isfinite(x.number())) saw_not_finite(*this, x, t);
+    slots[tail & mask] = {x.bits, available << 2 | std::uint64_t(x.kind)};
+    ++tail;
+  }
   Time pushed(std::uint64_t n) const { return (slots[n & mask].meta >> 2) - latency; }
   void fill_one_more() { fill = fill + 1 < capacity ? fill + 1 : no_fill; }
 

@@ -140,7 +140,9 @@ bool Engine::serve_memory() {
   if (first == pending_.end()) return false;
   Unit& unit = **first;
   pending_.erase(first);
+  const std::int64_t moved = dram.bytes_moved();
   unit.finish = dram.serve(unit.t, unit.request.address, unit.request.bytes, unit.request.write);
+  if (timeline) timeline->moved(unit.t, dram.bytes_moved() - moved);
   make_ready(unit, now);
   return true;
 }

@@ -61,6 +61,7 @@ struct Unit {
   std::vector<Channel*> ins, outs;  // connected ones
   Record record;
   std::string name, kind;
+  Timeline* timeline = nullptr;  // watched build only
 
   HWSIM_INLINE void end_turn() { ++t, ++turns; }
   void end_turn(Time cycles) { t += cycles, surplus += std::int64_t(cycles) - 1, ++turns; }
@@ -68,10 +69,14 @@ struct Unit {
   void spend(Time cycles) { t += cycles, surplus += std::int64_t(cycles); }  // within a turn
   Time busy() const { return turns + Time(surplus); }
   void wait_until(Time time) {
-    if (time > t) starved += time - t, t = time;
+    if (time <= t) return;
+    if constexpr (watched) saw_wait(*this, State::starved, t, time);
+    starved += time - t, t = time;
   }
   void reach(Time time) {  // waits for off-chip memory
-    if (time > t) memory += time - t, t = time;
+    if (time <= t) return;
+    if constexpr (watched) saw_wait(*this, State::memory, t, time);
+    memory += time - t, t = time;
   }
 
   struct Suspend {
@@ -122,6 +127,13 @@ struct Unit {
   }
 };
 
+inline void saw_wait(Unit& unit, State state, Time from, Time to) {
+  if (unit.timeline) unit.timeline->wait(unit.index, state, from, to);
+}
+inline void saw_not_finite(const Channel& channel, Token token, Time t) {
+  throw NotFinite{&channel, token.number(), t};
+}
+
 // Ports. An unconnected output swallows tokens for free.
 struct In {
   Channel* channel = nullptr;
@@ -137,7 +149,12 @@ struct In {
 struct Out {
   Channel* channel = nullptr;
   HWSIM_INLINE bool full() const { return channel && channel->tail == channel->limit; }
-  HWSIM_INLINE void push(Unit& u, Token x, Time available = 0) const {
+  HWSIM_INLINE void push(Unit& u, Token x) const {
+    if (channel) channel->push(u.t, x);
+  }
+  // The token is there at `available` (if that is later than the channel makes it). A unit with such tokens pushes all
+  // of its tokens so, which keeps the count of the channel's fill exact.
+  void push(Unit& u, Token x, Time available) const {
     if (channel) channel->push(u.t, x, available);
   }
 };
@@ -187,6 +204,7 @@ class Engine {
   std::vector<Traffic> traffic;
   Dram dram;
   std::uint64_t host_bytes = 0;
+  std::unique_ptr<Timeline> timeline;  // watched build only, where it is asked for
 
  private:
   void rank_by_flow();

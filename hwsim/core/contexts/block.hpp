@@ -70,7 +70,7 @@ inline Task block_alu(Unit& u, In a, In b, Out out, BlockPlan plan) {
       out.push(u, Token::val(next++), there);
       u.end_turn(plan.interval());
     } else {
-      out.push(u, x);
+      out.push(u, x, 0);
       u.end_turn();
     }
     if (x.is_done()) co_return;

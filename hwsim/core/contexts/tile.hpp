@@ -50,7 +50,8 @@ inline Task tile_load(Unit& u, In in, Out ref, TilePlan plan) {
   for (;;) {
     POP(r, in);
     if (!r.is_val()) {
-      PUSH(ref, r);
+      AWAIT_ROOM(ref);
+      ref.push(u, r, 0);
       if (r.is_done()) co_return;
       u.end_turn();
       continue;
