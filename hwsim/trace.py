@@ -28,7 +28,7 @@ def chrome_trace(runs: Sequence[tuple[str, Profile]]) -> dict[str, Any]:
     each. ``otherData`` says how far each run was merged. Raises ``InputError`` for a run without a timeline.
     """
     events: list[Event] = []
-    merged = {}
+    told: list[dict[str, Any]] = []
     start = 0
     for pid, (name, profile) in enumerate(runs):
         if profile.timeline is None:
@@ -36,16 +36,17 @@ def chrome_trace(runs: Sequence[tuple[str, Profile]]) -> dict[str, Any]:
         events += _names(pid, name, profile)
         events += _slices(pid, profile.timeline, start)
         events += _samples(pid, profile.timeline, start)
-        merged[name] = {
+        told.append({
+            "name": name,
             "status": profile.status,
             "cycles": profile.cycles,
             "begins_at_cycle": start,
             "slices": len(profile.timeline.begin),
             "slices_merged_within_cycles": profile.timeline.grain_cycles,
             "traffic_summed_over_cycles": profile.timeline.sample_cycles,
-        }
+        })  # fmt: skip
         start += profile.cycles
-    return {"traceEvents": events, "displayTimeUnit": "ms", "otherData": {"1 us": "1 cycle", "runs": merged}}
+    return {"traceEvents": events, "displayTimeUnit": "ms", "otherData": {"1 us": "1 cycle", "runs": told}}
 
 
 def write_trace(file: Path, runs: Sequence[tuple[str, Profile]]) -> None:

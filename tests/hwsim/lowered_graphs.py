@@ -14,7 +14,6 @@ from mapper.storage import Layout, Storage, store_tensor
 from mapper.tensor import SparseTensor
 from mapper.workload import Workload
 
-
 PRODUCT, SQUARE = "Z(i,j) = A(i,k) * B(k,j)", "Z(i,j) = A(i,k) * A(k,j)"
 
 

@@ -139,7 +139,8 @@ def test_trace_event_format(tmp_path: Path) -> None:
         for event in group:
             assert event["ts"] >= ends  # no overlap
             ends = event["ts"] + event["dur"]
-    second = trace["otherData"]["runs"]["run 1"]
+    second = trace["otherData"]["runs"][1]
+    assert second["name"] == "run 1"
     assert second["begins_at_cycle"] == runs[0][1].cycles == min(e["ts"] for e in slices if e["pid"] == 1)
     assert second["slices_merged_within_cycles"] > 1
     assert len(events) <= 2 * 2 * 401 + 2 * len(named) + 2
