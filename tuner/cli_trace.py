@@ -46,6 +46,7 @@ def trace(
             f"study {contents.handle.name!r} was made from another specification; tune it again:\n  {lines}"
         )
     record = _record(contents, trial)
+    assert record.mapping is not None  # _record refuses a trial without one
     mapping = Mapping.from_json(record.mapping)
     limits = Limits(max_cycles=problem.spec.limits.cycles, max_tokens=problem.spec.limits.tokens)
     result = evaluate(problem.workload, mapping, problem.space.machine_of(mapping), limits, max_slices=max_slices)
