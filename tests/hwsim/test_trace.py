@@ -15,7 +15,7 @@ from unit_harness import unit_graph
 
 from hwsim import Limits, Profile, chrome_trace, simulate, write_trace
 from hwsim.trace import STATES
-from mapper.errors import InputError
+from mapper.errors import GraphError, InputError
 from mapper.graph import Dram, Graph
 
 
@@ -144,6 +144,13 @@ def test_trace_event_format(tmp_path: Path) -> None:
     assert second["begins_at_cycle"] == runs[0][1].cycles == min(e["ts"] for e in slices if e["pid"] == 1)
     assert second["slices_merged_within_cycles"] > 1
     assert len(events) <= 2 * 2 * 401 + 2 * len(named) + 2
+
+
+def test_errors_of_a_watched_run() -> None:
+    with pytest.raises(GraphError, match=r"port a has Val 1\.5, port b has Stop 0"):
+        simulate(unit_graph("alu", ["1.5 D", "S0 D"], params={"op": "mul"}), max_slices=5)
+    with pytest.raises(InputError, match=r"max_slices must be 0 \(no timeline\) or more, got -1"):
+        simulate(Graph((), ()), max_slices=-1)
 
 
 def test_needs_a_timeline() -> None:
