@@ -92,7 +92,7 @@ def _check_wiring(graph: Graph) -> None:
     """Every channel has one writer and one reader, and every context the ports of its kind."""
     if graph.dram:
         _check_dram(graph.dram)
-    readers: list[str | None] = [None] * len(graph.channels)
+    readers: list[tuple[str, str] | None] = [None] * len(graph.channels)  # context and port
     writers = readers.copy()
     for context in graph.contexts:
         for inputs, given, users in ((True, context.inputs, readers), (False, context.outputs, writers)):
@@ -105,19 +105,24 @@ def _check_wiring(graph: Graph) -> None:
                         f"context {context.name!r} ({context.kind}): {side} port {port.name} must be a channel number "
                         f"below {len(graph.channels)}, got {channel}."
                     )
-                if users[channel] is not None:
+                if (other := users[channel]) is not None:
                     raise GraphError(
                         f"channel {graph.channels[channel].name!r} must have one {'reader' if inputs else 'writer'}, "
-                        f"got {users[channel]} and port {port.name} of {context.name!r}; fork the stream."
+                        f"got {_end(other)} and {_end((context.name, port.name))}; fork the stream."
                     )
-                users[channel] = f"port {port.name} of {context.name!r}"
+                users[channel] = context.name, port.name
     for c, writer, reader in zip(graph.channels, writers, readers, strict=True):
-        where = f"channel {c.name!r} from {writer or 'nowhere'} to {reader or 'nowhere'}"
         if writer is None or reader is None:
             missing = "writer" if writer is None else "reader"
+            where = f"channel {c.name!r} from {_end(writer)} to {_end(reader)}"
             raise GraphError(f"{where} must have one {missing}, got none; connect it or leave the port open.")
         if (c.capacity is not None and c.capacity < 1) or c.latency < 1 or c.response_latency < 1:
+            where = f"channel {c.name!r} from {_end(writer)} to {_end(reader)}"
             raise GraphError(f"{where}: capacity and latencies must be at least 1, got {c}.")
+
+
+def _end(end: tuple[str, str] | None) -> str:
+    return f"port {end[1]} of {end[0]!r}" if end else "nowhere"
 
 
 def _check_dram(dram: Dram) -> None:
