@@ -7,7 +7,8 @@ memory, and by its own cost; so the result does not depend on the order in which
 Where things are:
 
 * ``simulate.py``    checks a graph, runs it, builds the profile; ``Limits``.
-* ``parameters.py``  parameters and arrays of every kind of context.
+* ``parameters.py``  the kinds of contexts, and the parameters and arrays of each.
+* ``ports.py``       names of ports, and whether every stream carries what its reader takes.
 * ``result.py``      ``Profile`` and its rows.
 * ``deadlock.py``    the report of contexts that wait for one another.
 * ``energy.py``      energy of a profile from the machine's table.
@@ -16,11 +17,13 @@ Where things are:
 * ``efficiency.py``  the sparse efficiency gap.
 * ``dot.py``          a graph for Graphviz, coloured by utilisation.
 * ``profile_html.py``  a profile for a notebook.
+* ``trace.py``       a run as a Chrome trace, for Perfetto.
 * ``python_context.py``  contexts written in Python, and real kernels whose measured time is their latency.
 * ``core/``          the C++20 engine, built as the module ``_hwsim_core``:
   ``channel.hpp`` (time rules of a FIFO), ``engine.hpp`` and ``engine.cpp`` (contexts as coroutines, scheduling,
   order of memory requests), ``memory.hpp`` (DRAM, traffic accounts), ``contexts/`` (one short coroutine per unit),
-  ``build.cpp`` and ``bindings.cpp`` (from records to coroutines and back).
+  ``build.cpp`` and ``bindings.cpp`` (from records to coroutines and back). ``watch.hpp`` is compiled into a second
+  module, ``_hwsim_core_watched``, which also keeps a timeline and checks values.
 """
 
 from .critical import CriticalChain, Link, Resource, critical_chain
@@ -30,8 +33,9 @@ from .efficiency import Efficiency, dense_multiplies, peak_multiplies_per_cycle,
 from .energy import energy_pj
 from .fifo_depth import FifoDepth, smallest_depth, with_depth
 from .python_context import Advance, HostKernel, Peek, Pop, Push
-from .result import ChannelProfile, ContextProfile, Profile, TrafficRow
+from .result import ChannelProfile, ContextProfile, Profile, Timeline, TrafficRow
 from .simulate import SIMULATOR_VERSION, Limits, simulate
+from .trace import chrome_trace, write_trace
 
 __all__ = [
     "SIMULATOR_VERSION",
@@ -51,7 +55,9 @@ __all__ = [
     "Profile",
     "Push",
     "Resource",
+    "Timeline",
     "TrafficRow",
+    "chrome_trace",
     "critical_chain",
     "dense_multiplies",
     "energy_pj",
@@ -61,4 +67,5 @@ __all__ = [
     "sparse_efficiency",
     "to_dot",
     "with_depth",
+    "write_trace",
 ]

@@ -1,6 +1,8 @@
-"""The parameters and arrays that each kind of context takes."""
+"""The kinds of contexts, and the parameters and arrays that each takes."""
 
 from __future__ import annotations
+
+import _hwsim_core as core
 
 from mapper.errors import GraphError, nearest
 from mapper.graph import CONTEXT_KINDS, Context
@@ -78,13 +80,32 @@ CHOICES: dict[tuple[str, str], tuple[str, ...]] = {
 
 _NONE: tuple[tuple[str, ...], tuple[str, ...]] = ((), ())
 
+KINDS = dict(CONTEXT_KINDS)
+"""Ports of every kind: those that lowering knows, and those that a file of the core declares by itself."""
+
+
+def _named(names: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Required and optional names of a declaration: ``"least scale?"``."""
+    words = names.split()
+    return tuple(w for w in words if w[-1] != "?"), tuple(w[:-1] for w in words if w[-1] == "?")
+
+
+def _declare(kind: str, ports: str, parameters: str, arrays: str) -> None:
+    inputs, _, outputs = ports.partition("->")
+    KINDS[kind] = tuple(inputs.split()), tuple(outputs.split())
+    PARAMETERS[kind], ARRAYS[kind] = _named(parameters), _named(arrays)
+
+
+for _declaration in core.kinds():
+    _declare(*_declaration)
+
 
 def check_parameters(context: Context, accounts: int) -> None:
     """Raises ``GraphError`` for an unknown kind, name or choice, for what is missing, and for a ``tensor`` that is
     not one of the graph's traffic accounts (their number is ``accounts``)."""
     where = f"context {context.name!r} ({context.kind})"
-    if context.kind not in CONTEXT_KINDS:
-        raise GraphError(f"{where}: unknown kind {context.kind!r}.{nearest(context.kind, CONTEXT_KINDS)}")
+    if context.kind not in KINDS:
+        raise GraphError(f"{where}: unknown kind {context.kind!r}.{nearest(context.kind, KINDS)}")
     for what, given, (required, optional) in (
         ("parameter", context.params, PARAMETERS.get(context.kind, _NONE)),
         ("array", context.arrays, ARRAYS.get(context.kind, _NONE)),

@@ -56,6 +56,24 @@ class TrafficRow:
     requests: int
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Timeline:
+    """What contexts did when. Row n of the columns is a slice of context number ``context[n]``: it begins at
+    ``begin[n]`` and lasts ``cycles[n].sum()`` cycles, spent busy, starved, blocked and on memory as ``cycles[n]``
+    (int64[slices, 4]) says; slices of one context follow each other without a gap.
+
+    With ``grain_cycles`` 1 a slice has one state, and nothing was merged. Else slices that began in the same
+    ``grain_cycles`` cycles are one. ``dram_bytes[k]`` moved from cycle ``k * sample_cycles`` on.
+    """
+
+    grain_cycles: int
+    context: NDArray[np.int64]
+    begin: NDArray[np.int64]
+    cycles: NDArray[np.int64]
+    sample_cycles: int
+    dram_bytes: NDArray[np.int64]
+
+
 @dataclass(frozen=True, slots=True)
 class Profile:
     """Result of :func:`hwsim.simulate`.
@@ -64,7 +82,7 @@ class Profile:
     the end of what could be simulated. ``burst_bytes`` is what the memory moved in whole bursts, ``traffic`` the
     bytes asked for; ``row_misses`` counts the bursts whose row was not open (0 without row buffers). ``outputs`` maps
     store, crd_write and value_write contexts to (coordinates int64[levels, n], values float64[n]) in stream order;
-    ``sinks`` maps sink contexts to ((kind, value), time) per token.
+    ``sinks`` maps sink contexts to ((kind, value), time) per token. ``timeline`` is there if it was asked for.
     """
 
     status: str
@@ -84,6 +102,7 @@ class Profile:
     deadlock: Deadlock | None = None
     outputs: Mapping[str, tuple[NDArray[np.int64], NDArray[np.float64]]] = field(default_factory=dict, compare=False)
     sinks: Mapping[str, tuple[tuple[tuple[Any, ...], int], ...]] = field(default_factory=dict, compare=False)
+    timeline: Timeline | None = field(default=None, compare=False)
 
     @property
     def traffic_bytes(self) -> int:
@@ -103,8 +122,8 @@ class Profile:
                 )
 
     def to_json(self) -> dict[str, Any]:
-        """Every figure as JSON types; outputs and sinks, which are data, are left out."""
-        return {f.name: plain(getattr(self, f.name)) for f in fields(self) if f.name not in ("outputs", "sinks")}
+        """Every figure as JSON types; outputs, sinks and the timeline, which are data, are left out."""
+        return {f.name: plain(getattr(self, f.name)) for f in fields(self) if f.compare}
 
     def _repr_html_(self) -> str:
         """What a notebook shows."""

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-import functools
 import struct
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import _hwsim_core as core
+import _hwsim_core as plain_core
 import numpy as np
 
-from mapper.errors import GraphError
-from mapper.graph import CONTEXT_KINDS, UNCONNECTED, Context, Dram, Graph
+from mapper.errors import GraphError, InputError
+from mapper.graph import UNCONNECTED, Context, Dram, Graph
 
 from .deadlock import Blocked, Deadlock
 from .parameters import check_parameters
+from .ports import ports_of, value_channels
 from .python_context import Driver
-from .result import ChannelProfile, ContextProfile, Profile, TrafficRow
+from .result import ChannelProfile, ContextProfile, Profile, Timeline, TrafficRow
 
 _NO_LIMIT = 2**63 - 1
 
@@ -37,18 +37,35 @@ class Limits:
     wall_seconds: float | None = None
 
 
-def simulate(graph: Graph, limits: Limits = Limits(), *, shuffle_seed: int | None = None) -> Profile:
+def simulate(
+    graph: Graph,
+    limits: Limits = Limits(),
+    *,
+    shuffle_seed: int | None = None,
+    check_finite: bool = False,
+    max_slices: int = 0,
+) -> Profile:
     """Simulates ``graph`` cycle by cycle.
 
     ``shuffle_seed`` runs the contexts on the host in a shuffled order, which must not change any result: a test of
-    the engine itself. A deadlock or a reached limit is a result (``Profile.status``).
+    the engine itself. ``check_finite`` refuses NaN and infinities in streams of values; else they are data like any
+    other. ``max_slices`` above 0 keeps that many slices of what contexts did when, and as many samples of memory
+    traffic, in ``Profile.timeline``. The check costs about a third of the speed, slices more than half; off, they
+    cost nothing. A deadlock or a reached limit is a result (``Profile.status``).
 
-    Raises ``GraphError`` if the graph is malformed (kinds, ports, parameters, dangling or doubly used channels) or
-    if its streams do not fit each other; the message names context, port, cycle and tokens.
+    Raises ``GraphError`` if the graph is malformed (kinds, ports, parameters, dangling or doubly used channels,
+    streams of another type than their reader takes) or if its streams do not fit each other; the message names
+    context, port, cycle and tokens. Raises ``InputError`` for a negative ``max_slices``.
     """
+    if max_slices < 0:
+        raise InputError(f"max_slices must be 0 (no timeline) or more, got {max_slices}")
     for context in graph.contexts:
         check_parameters(context, len(graph.tensors))
     _check_wiring(graph)
+    values = value_channels(graph)
+    core: Any = plain_core
+    if check_finite or max_slices:
+        import _hwsim_core_watched as core
     try:
         raw = core.run(
             [(c.name, c.kind, c.inputs, c.outputs, _parameters(c), dict(c.arrays)) for c in graph.contexts],
@@ -62,61 +79,50 @@ def simulate(graph: Graph, limits: Limits = Limits(), *, shuffle_seed: int | Non
                 float("inf") if limits.wall_seconds is None else limits.wall_seconds,
             ),
             shuffle_seed,
+            (max_slices, values if check_finite else []),
         )
     except core.Fault as fault:
         raise GraphError(str(fault)) from None
+    if "not_finite" in raw:
+        raise GraphError(_not_finite(graph, set(values), *raw["not_finite"]))
     return _profile(graph, raw)
-
-
-@functools.cache
-def port_names(ports: tuple[str, ...], count: int) -> tuple[str, ...] | None:
-    """Names of ``count`` ports of a kind: ``crd*`` becomes ``crd_1``, ``crd_2``, ...; ``None`` if that many do not
-    fit. Trailing optional ports (``name?``) may be missing."""
-    starred = sum(p.endswith("*") for p in ports)
-    repeats, rest = divmod(count - len(ports) + starred, starred) if starred else (0, 0)
-    names: list[str] = []
-    for port in ports:
-        names += [f"{port[:-1]}_{i + 1}" for i in range(repeats)] if port.endswith("*") else [port.rstrip("?")]
-    required = len(names) - (0 if starred or not ports else ports[-1].endswith("?"))
-    return tuple(names[:count]) if rest == 0 and repeats >= 0 and required <= count <= len(names) else None
 
 
 def _check_wiring(graph: Graph) -> None:
     """Every channel has one writer and one reader, and every context the ports of its kind."""
-    for c in graph.channels:
-        if (c.capacity is not None and c.capacity < 1) or c.latency < 1 or c.response_latency < 1:
-            raise GraphError(f"channel {c.name!r}: capacity and latencies must be at least 1, got {c}.")
     if graph.dram:
         _check_dram(graph.dram)
-    ends: tuple[list[str | None], list[str | None]] = ([None] * len(graph.channels), [None] * len(graph.channels))
+    readers: list[tuple[str, str] | None] = [None] * len(graph.channels)  # context and port
+    writers = readers.copy()
     for context in graph.contexts:
-        kind_ports = CONTEXT_KINDS[context.kind]
-        for reads, given in ((1, context.inputs), (0, context.outputs)):
-            ports, users, side = kind_ports[0 if reads else 1], ends[reads], "input" if reads else "output"
-            names = port_names(ports, len(given))
-            if names is None:
-                raise GraphError(
-                    f"context {context.name!r} ({context.kind}) must have {side} ports {', '.join(ports) or 'none'}, "
-                    f"got {len(given)} channels."
-                )
-            for name, channel in zip(names, given, strict=True):
-                if channel == UNCONNECTED and (not reads or name + "?" in ports or _looked_up(context, name)):
+        for inputs, given, users in ((True, context.inputs, readers), (False, context.outputs, writers)):
+            side = "input" if inputs else "output"
+            for port, channel in zip(ports_of(context, inputs), given, strict=True):
+                if channel == UNCONNECTED and (not inputs or port.optional or _looked_up(context, port.name)):
                     continue
                 if not 0 <= channel < len(graph.channels):
                     raise GraphError(
-                        f"context {context.name!r} ({context.kind}): {side} port {name} must be a channel number "
+                        f"context {context.name!r} ({context.kind}): {side} port {port.name} must be a channel number "
                         f"below {len(graph.channels)}, got {channel}."
                     )
-                if users[channel] is not None:
+                if (other := users[channel]) is not None:
                     raise GraphError(
-                        f"channel {graph.channels[channel].name!r} must have one {'reader' if reads else 'writer'}, "
-                        f"got {users[channel]!r} and {context.name!r}; fork the stream."
+                        f"channel {graph.channels[channel].name!r} must have one {'reader' if inputs else 'writer'}, "
+                        f"got {_end(other)} and {_end((context.name, port.name))}; fork the stream."
                     )
-                users[channel] = context.name
-    for users, missing in ((ends[0], "writer"), (ends[1], "reader")):
-        if None in users:
-            dangling = graph.channels[users.index(None)].name
-            raise GraphError(f"channel {dangling!r} must have one {missing}, got none.")
+                users[channel] = context.name, port.name
+    for c, writer, reader in zip(graph.channels, writers, readers, strict=True):
+        if writer is None or reader is None:
+            missing = "writer" if writer is None else "reader"
+            where = f"channel {c.name!r} from {_end(writer)} to {_end(reader)}"
+            raise GraphError(f"{where} must have one {missing}, got none; connect it or leave the port open.")
+        if (c.capacity is not None and c.capacity < 1) or c.latency < 1 or c.response_latency < 1:
+            where = f"channel {c.name!r} from {_end(writer)} to {_end(reader)}"
+            raise GraphError(f"{where}: capacity and latencies must be at least 1, got {c}.")
+
+
+def _end(end: tuple[str, str] | None) -> str:
+    return f"port {end[1]} of {end[0]!r}" if end else "nowhere"
 
 
 def _check_dram(dram: Dram) -> None:
@@ -198,6 +204,7 @@ def _profile(graph: Graph, raw: Mapping[str, Any]) -> Profile:
         tile_misses=misses,
         row_misses=raw["row_misses"],
         deadlock=_deadlock(graph, raw["waits"]) if raw["status"] == "deadlock" else None,
+        timeline=None if raw["timeline"] is None else Timeline(*raw["timeline"]),
         outputs=outputs,
         sinks=sinks,
     )
@@ -209,9 +216,7 @@ def _deadlock(graph: Graph, waits: list[tuple[int, int, bool, int, bool, int, in
     for context, other, other_finished, channel, for_token, fill, time in waits:
         unit, record = graph.contexts[context], graph.channels[channel]
         side = unit.inputs if for_token else unit.outputs
-        names = port_names(CONTEXT_KINDS[unit.kind][0 if for_token else 1], len(side))
-        assert names is not None  # checked before the run
-        port = names[side.index(channel)]
+        port = ports_of(unit, for_token)[side.index(channel)].name
         waits_for = graph.contexts[other].name
         blocked = Blocked(unit.name, waits_for, port, for_token, record.name, fill, record.capacity, time)
         if other_finished:
@@ -221,15 +226,39 @@ def _deadlock(graph: Graph, waits: list[tuple[int, int, bool, int, bool, int, in
     return Deadlock(tuple(chain[start:]))
 
 
+def _not_finite(
+    graph: Graph,
+    values: set[int],
+    at: int,
+    channel: int,
+    value: float,
+    time: int,
+    taken: Sequence[tuple[int, int, int]],
+) -> str:
+    """What a value that is not finite was made of."""
+    unit = graph.contexts[at]
+    port = ports_of(unit, False)[unit.outputs.index(channel)].name
+    text = f"context {unit.name!r} ({unit.kind}) at cycle {time}: output port {port} has Val {value}"
+    names = dict(zip(unit.inputs, (port.name for port in ports_of(unit, True)), strict=True))
+    heads = [
+        f"port {names[c]} {' '.join(map(str, _token(kind, bits, c in values))).capitalize()}" for c, kind, bits in taken
+    ]
+    made_of = f", its last inputs being {' and '.join(heads)}" if heads else ""
+    return f"{text}{made_of}; values must be finite under check_finite: mend the data or leave the check out."
+
+
+def _token(kind: int, bits: int, as_float: bool) -> tuple[Any, ...]:
+    """A token of the core in the notation of ``source``."""
+    if kind == 0:
+        return ("val", struct.unpack("<d", struct.pack("<q", bits))[0] if as_float else bits)
+    return ("stop", bits) if kind == 1 else ("empty",) if kind == 2 else ("done",)
+
+
 def _tokens(
     context: Context, kinds: np.ndarray[Any, Any], bits: np.ndarray[Any, Any], times: np.ndarray[Any, Any]
 ) -> tuple[tuple[tuple[Any, ...], int], ...]:
     """Recorded tokens in the notation of ``source``; parameter ``dtype`` says how values are read."""
     as_float = context.params.get("dtype", "int") == "float"
-
-    def token(kind: int, x: int) -> tuple[Any, ...]:
-        if kind == 0:
-            return ("val", struct.unpack("<d", struct.pack("<q", x))[0] if as_float else x)
-        return ("stop", x) if kind == 1 else ("empty",) if kind == 2 else ("done",)
-
-    return tuple((token(k, x), t) for k, x, t in zip(kinds.tolist(), bits.tolist(), times.tolist(), strict=True))
+    return tuple(
+        (_token(k, x, as_float), t) for k, x, t in zip(kinds.tolist(), bits.tolist(), times.tolist(), strict=True)
+    )

@@ -31,6 +31,14 @@ UNIT_UM2: dict[str, float] = {
 }
 """Assumption: um2 of the logic of one unit of each kind, without its FIFOs and memories."""
 
+FREE_KINDS = frozenset({
+    "root", "fork", "repeat_signal", "source", "sink", "convert",  # wiring, the host's side, whole units in sequence
+    "number", "drop_empty", "stream_scan",  # Assumption: a counter or a comparator in a unit beside them
+    "crd_write", "value_write",  # Comal's, whose machine is endless
+    "locate", "mask", "hold", "drop_fiber", "scatter", "gather", "combine", "block_alu", "python",  # in no mapping
+})  # fmt: skip
+"""Kinds that no machine budgets and that have no area."""
+
 FIFO_UM2_PER_BIT = 1.6
 """Assumption: four times the 0.40 um2 per bit of the 64 KiB SRAM, for two ports and the overhead of small arrays."""
 
@@ -80,4 +88,4 @@ def process_scale(process_nm: float) -> float:
 
 
 def _input_ports(kind: str) -> int:
-    return sum(2 if port.endswith("*") else 1 for port in CONTEXT_KINDS[kind][0])
+    return sum(2 if "*" in port else 1 for port in CONTEXT_KINDS[kind][0])

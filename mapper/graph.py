@@ -1,7 +1,7 @@
 """The dataflow graph that lowering makes and ``hwsim`` runs: contexts joined by channels.
 
 Plain data, no behaviour. ``CONTEXT_KINDS`` is the contract between lowering and simulator: the ports of
-every kind in their order. A port written ``name*`` repeats; ``docs/simulator.md`` gives each kind's timing.
+every kind in their order and what their streams carry; ``docs/simulator.md`` gives each kind's timing.
 """
 
 from __future__ import annotations
@@ -15,39 +15,46 @@ import numpy as np
 UNCONNECTED = -1
 """Channel number of an output port that nobody reads: tokens pushed there cost nothing."""
 
+STREAM_TYPES = ("crd", "ref", "val", "signal", "any")
+"""What a stream carries: coordinates, references, values, the signal of a ``repeat``; ``any`` fits all of them."""
+
 CONTEXT_KINDS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "root": ((), ("ref",)),
     "scan": (("ref",), ("crd", "ref")),
-    "repeat_signal": (("in",), ("signal",)),
-    "repeat": (("ref", "signal"), ("ref",)),
-    "fork": (("in",), ("out*",)),
-    "intersect": (("crd*", "ref*"), ("crd", "ref*")),
-    "union": (("crd*", "ref*"), ("crd", "ref*")),
+    "repeat_signal": (("in:any",), ("signal",)),
+    "repeat": (("ref:t", "signal"), ("ref:t",)),
+    "fork": (("in:t",), ("out*:t",)),
+    "intersect": (("crd*", "ref*:t*"), ("crd", "ref*:t*")),
+    "union": (("crd*", "ref*:t*"), ("crd", "ref*:t*")),
     "array": (("ref",), ("val",)),
-    "alu": (("a", "b"), ("val",)),
+    "alu": (("a:val", "b:val"), ("val",)),
     "map": (("val",), ("val",)),
-    "reduce": (("val", "outer?"), ("val",)),
-    "accumulate": (("outer", "crd*", "val"), ("crd*", "val")),
-    "drop_empty": (("crd", "val"), ("crd", "val")),
+    "reduce": (("val", "outer?:crd"), ("val",)),
+    "accumulate": (("outer:crd", "crd*", "val"), ("crd*", "val")),
+    "drop_empty": (("crd", "val:t"), ("crd", "val:t")),
     "number": (("crd",), ("ref",)),
-    "stream_scan": (("ref", "crd", "payload?", "parent"), ("crd", "ref")),
+    "stream_scan": (("ref", "crd", "payload?:t", "parent:crd"), ("crd", "ref:t")),
     "tile_load": (("ref",), ("ref",)),
     "store": (("crd*", "val"), ()),
     "convert": ((), ()),
     "crd_write": (("crd",), ()),
     "value_write": (("val",), ()),
-    "source": ((), ("out",)),
-    "sink": (("in",), ()),
+    "source": ((), ("out:any",)),
+    "sink": (("in:any",), ()),
     "locate": (("crd", "ref"), ("ref",)),
-    "mask": (("crd", "val", "mask"), ("crd", "val")),
-    "hold": (("outer", "in"), ("out",)),
-    "drop_fiber": (("outer", "crd"), ("outer", "crd")),
-    "scatter": (("in",), ("out*",)),
-    "gather": (("in*",), ("out",)),
+    "mask": (("crd", "val:t", "mask:val"), ("crd", "val:t")),
+    "hold": (("outer:t", "in:any"), ("out:t",)),
+    "drop_fiber": (("outer:t", "crd"), ("outer:t", "crd")),
+    "scatter": (("in:t",), ("out*:t",)),
+    "gather": (("in*:t",), ("out:t",)),
     "combine": (("val*",), ("val",)),
-    "block_alu": (("a", "b"), ("ref",)),
-    "python": (("in*",), ("out*",)),
+    "block_alu": (("a:ref", "b:ref"), ("ref",)),
+    "python": (("in*:any",), ("out*:any",)),
 }
+"""Inputs and outputs of every kind, each written ``name``, ``name*`` (repeats) or ``name?`` (may be left open), and
+``:type`` where the type is not the name. A type outside ``STREAM_TYPES`` is a variable: all ports of the context that
+have it carry the same; with ``t*`` the k-th of one port matches the k-th of another. A variable that no connected
+input binds is the name of its port."""
 
 
 @dataclass(frozen=True, slots=True)

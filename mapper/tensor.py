@@ -94,8 +94,10 @@ class SparseTensor:
     def from_dense(cls, array: npt.ArrayLike, keep_zeros: bool = False) -> SparseTensor:
         """Non-zero entries of a numpy array; with ``keep_zeros`` every position is stored."""
         dense = _real(array)
-        at = np.argwhere(np.ones_like(dense) if keep_zeros else dense).T
-        return cls.from_coo(dense.shape, at, dense[tuple(at)])
+        if not dense.shape:
+            return cls.from_coo((), [], dense)
+        at = np.stack(np.nonzero(np.ones_like(dense, dtype=bool) if keep_zeros else dense))  # in row-major order
+        return cls(dense.shape, at, dense[tuple(at)])
 
     @classmethod
     def from_any(cls, data: Any) -> SparseTensor:

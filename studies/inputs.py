@@ -21,7 +21,7 @@ def load_workload(spec: StudySpec, in_memory: Mapping[str, Any] | None = None) -
 
     Raises InputError, placed in the specification, for data that cannot be read or do not fit the program.
     """
-    given = in_memory or {}
+    given = {**spec.given, **(in_memory or {})}
     tensors = {s.name: _load(spec, s, given.get(s.name)) for s in spec.sources}
     workload = Workload(spec.program, tensors)
     try:
@@ -60,5 +60,5 @@ def _origin(source: TensorSource) -> str:
     if source.file is not None:
         return source.file + (f"[{source.member}]" if source.member else "")
     if source.kind is None:
-        return "memory"
+        return source.model or "memory"
     return f"{source.kind}({', '.join(f'{k}={list(v) if isinstance(v, tuple) else v}' for k, v in source.params)})"

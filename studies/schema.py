@@ -25,6 +25,11 @@ def _preset(value: Any) -> Any:
     return {"preset": value} if isinstance(value, str) else value
 
 
+def _notation(value: Any) -> Any:
+    """A program given by its text alone."""
+    return value if isinstance(value, dict) else {"notation": value}
+
+
 def _untiled(value: Any) -> Any:
     """Tile extents with ``none`` as the extent of an index that is not tiled."""
     return [None if item == "none" else item for item in _listed(value)]
@@ -43,6 +48,17 @@ class ValuesModel(_Strict):
     """Values drawn in place of those of a file, if a seed is given."""
 
     seed: Annotated[int, Field(ge=0)] | None = None
+
+
+class ProgramModel(_Strict):
+    """Exactly one of ``notation``, ``einsum``, ``torch`` (file.py:Name) and ``teaal`` (a YAML file)."""
+
+    notation: str | None = None
+    einsum: str | None = None
+    operands: list[str] = []
+    result: str = "Z"
+    torch: str | None = None
+    teaal: str | None = None
 
 
 class TensorModel(_Strict):
@@ -99,8 +115,8 @@ class LimitsModel(_Strict):
 class SpecModel(_Strict):
     """A whole specification."""
 
-    program: str
-    tensors: dict[str, TensorModel]
+    program: Annotated[ProgramModel, BeforeValidator(_notation)]
+    tensors: dict[str, TensorModel] = {}
     name: Annotated[str, Field(min_length=1, pattern=r"^[^/\\\s]+$")] | None = None
     machine: Annotated[dict[str, Any], BeforeValidator(_preset)] = {"preset": "rda"}
     mapping: MappingModel = MappingModel()

@@ -12,13 +12,14 @@ from pathlib import Path
 from typing import Any
 
 from mapper.canonical import content_hash, plain
-from mapper.errors import InputError, NotationError, nearest
+from mapper.errors import InputError
 from mapper.machine import Machine
-from mapper.notation import locate, parse_program
 from mapper.program import Program
 from mapper.space_limits import SpaceLimits
 from mapper.synthetic import KINDS
+from mapper.tensor import SparseTensor
 from studies.document import Document, Place, read_document
+from studies.program_source import ProgramSource, read_program
 from studies.schema import SpecModel, TensorModel, read_schema
 from studies.spec_space import program_modes, read_space
 
@@ -29,7 +30,8 @@ DUPLICATES = ("sum", "error")
 
 @dataclass(frozen=True, slots=True)
 class TensorSource:
-    """Where an input comes from: a ``file``, a seeded generator (``kind``, ``params``) or, with neither, memory.
+    """Where an input comes from: a ``file``, a seeded generator (``kind``, ``params``), the ``model`` that is the
+    program or, with none of them, memory.
 
     ``member``: which tensor of an archive; ``values_seed``: seed of values drawn in place of those of the file, as a
     file that stores a pattern has none.
@@ -42,6 +44,7 @@ class TensorSource:
     values_seed: int | None = None
     kind: str | None = None
     params: tuple[tuple[str, Any], ...] = ()
+    model: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +75,8 @@ class SimulationLimits:
 @dataclass(frozen=True)
 class StudySpec:
     """A checked study. ``machine`` has every field that the user fixed; fields given as lists are in
-    ``space.machine``. ``budgets``: upper limits on objectives, sorted by name."""
+    ``space.machine``. ``budgets``: upper limits on objectives, sorted by name. ``given``: tensors that come with the
+    program."""
 
     name: str
     program: Program
@@ -87,6 +91,7 @@ class StudySpec:
     report: Path | None
     folder: Path
     document: Document = field(compare=False, repr=False)
+    given: Mapping[str, SparseTensor] = field(default_factory=dict, compare=False, repr=False)
 
     def identity(self, tensor_keys: Mapping[str, str] | None = None) -> dict[str, Any]:
         """Everything that decides the rows of the study, as JSON types; ``tensor_keys`` are content hashes."""
@@ -126,8 +131,9 @@ def spec_from_values(
 def read_spec(document: Document, *, folder: Path, name: str, in_memory: Collection[str] = ()) -> StudySpec:
     """The study of a document; relative paths resolve against ``folder``, ``name`` stands in for a missing one."""
     model = read_schema(document)
-    program = _program(document, model.program)
-    sources = _sources(document, model, program, in_memory)
+    source = read_program(document, model.program, folder)
+    program = source.program
+    sources = _sources(document, model, source, in_memory)
     machine, space = read_space(document, model, program)
     search = SearchSettings(**{f: getattr(model.search, f) for f in SearchSettings.__slots__})
     document.known(("search", "sampler"), search.sampler, SAMPLERS)
@@ -145,19 +151,14 @@ def read_spec(document: Document, *, folder: Path, name: str, in_memory: Collect
         report=folder / model.report if model.report else None,
         folder=folder,
         document=document,
+        given=source.tensors,
     )
 
 
-def _program(document: Document, text: str) -> Program:
-    try:
-        return parse_program(text)
-    except NotationError as error:
-        raise document.notation_error(("program",), error) from error
-
-
 def _sources(
-    document: Document, model: SpecModel, program: Program, in_memory: Collection[str]
+    document: Document, model: SpecModel, found: ProgramSource, in_memory: Collection[str]
 ) -> tuple[TensorSource, ...]:
+    program = found.program
     for tensor in in_memory:
         document.known(("tensors", tensor), tensor, program.inputs, key=True)
     for tensor, entry in model.tensors.items():
@@ -170,17 +171,20 @@ def _sources(
     sources = []
     for tensor in program.inputs:
         entry = model.tensors.get(tensor, TensorModel())
-        if (entry.file is None) == (entry.random is None) and not (tensor in in_memory and entry.file is None):
-            raise _without_data(document, model, tensor)
+        described = (entry.file is not None) + (entry.random is not None)
+        if not described and tensor in found.tensors and tensor not in in_memory:
+            sources.append(TensorSource(tensor, model=found.origin))
+            continue
+        if described == 2 or (not described and tensor not in in_memory):
+            raise _without_data(document, model, found, tensor)
         sources.append(_source(document, program, tensor, entry))
     return tuple(sources)
 
 
-def _without_data(document: Document, model: SpecModel, tensor: str) -> InputError:
+def _without_data(document: Document, model: SpecModel, found: ProgramSource, tensor: str) -> InputError:
     if tensor in model.tensors:
         return document.error(("tensors", tensor), f"tensor {tensor!r} needs either a file or random", key=True)
-    text = f"tensor {tensor!r} has no data.{nearest(tensor, model.tensors)}"
-    return document.text_error(("program",), *locate(model.program, tensor), text)
+    return found.without_data(document, tensor, model.tensors)
 
 
 def _source(document: Document, program: Program, tensor: str, entry: TensorModel) -> TensorSource:

@@ -27,7 +27,8 @@ CACHED_LAYOUTS = 64
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """Outcome of one mapping: ``failure`` says what went wrong, None if every step ran and the values are right."""
+    """Outcome of one mapping: ``failure`` says what went wrong, None if every step ran and the values are right;
+    ``profiles`` has the name and the run of every step."""
 
     failure: str | None
     latency_cycles: int
@@ -35,6 +36,7 @@ class Evaluation:
     energy_pj: float
     summary: dict[str, Any]
     outputs: dict[str, SparseTensor] = field(repr=False)
+    profiles: tuple[tuple[str, Profile], ...] = field(repr=False)
 
 
 class StorageCache:
@@ -67,9 +69,16 @@ class StorageCache:
 
 
 def evaluate(
-    workload: Workload, mapping: Mapping, machine: Machine, limits: Limits, cache: StorageCache | None = None
+    workload: Workload,
+    mapping: Mapping,
+    machine: Machine,
+    limits: Limits,
+    cache: StorageCache | None = None,
+    *,
+    max_slices: int = 0,
 ) -> Evaluation:
-    """Simulates every step of a legal mapping on ``machine`` (its knobs already chosen). ``limits`` hold per step."""
+    """Simulates every step of a legal mapping on ``machine`` (its knobs already chosen). ``limits`` hold per step, and
+    so does ``max_slices``, the size of each profile's timeline."""
     cache = cache or StorageCache()
     workload = workload.variant(mapping.variant)
     data = dict(workload.tensors)
@@ -84,7 +93,7 @@ def evaluate(
             name, graph = f"convert {step.tensor}", lower_conversion(step, machine, storage_of)
         else:
             name, graph = region_label(step.statements), lower_region(workload, mapping, machine, step, storage_of)
-        profile = simulate(graph, limits)
+        profile = simulate(graph, limits, max_slices=max_slices)
         profiles.append((name, profile))
         statements = step.statements if isinstance(step, Region) else ()
         energy += energy_pj(profile, machine.energy, multiply_scale(workload.program, mapping, statements, machine))
@@ -159,4 +168,4 @@ def _summed(
         ],
         "deadlock": deadlocks[0] if deadlocks else None,
     }
-    return Evaluation(failure, latency, total, energy, summary, made)
+    return Evaluation(failure, latency, total, energy, summary, made, tuple(profiles))

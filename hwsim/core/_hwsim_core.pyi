@@ -12,4 +12,6 @@ def run(
     dram: tuple[int, float, int, int, int, int, int, int, int, int] | None,
     limits: tuple[int, int, int, float],
     shuffle_seed: int | None,
+    watch: tuple[int, Sequence[int]],
 ) -> dict[str, Any]: ...
+def kinds() -> list[tuple[str, str, str, str]]: ...

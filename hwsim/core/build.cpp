@@ -224,7 +224,14 @@ void build(Engine& engine, std::size_t index, const Spec& spec) {
   const Builder builder(engine, index, spec);
   const auto maker = makers().find(spec.kind);
   if (maker == makers().end()) builder.u.fail("this kind is not known.");
-  engine.units[index]->handle = maker->second(builder).handle;
+  engine.units[index]->handle = maker->second.make(builder).handle;
+}
+
+std::vector<DeclaredKind> declared_kinds() {
+  std::vector<DeclaredKind> kinds;
+  for (const auto& [kind, entry] : makers())
+    if (const auto& [ports, params, arrays] = entry.declaration; ports) kinds.push_back({kind, ports, params, arrays});
+  return kinds;
 }
 
 }  // namespace hwsim

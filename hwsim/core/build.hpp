@@ -18,4 +18,8 @@ struct Spec {
 // the arrays must outlive the engine. Throws Fault for a parameter or array of the wrong type.
 void build(Engine& engine, std::size_t index, const Spec& spec);
 
+// The kinds that a file of contexts declares by itself: kind, ports, parameters, arrays (see `Declaration`).
+using DeclaredKind = std::tuple<std::string, std::string, std::string, std::string>;
+std::vector<DeclaredKind> declared_kinds();
+
 }  // namespace hwsim

@@ -101,16 +101,31 @@ struct Builder {
   const Spec& spec;
 };
 
-// The kinds that are built: a header of contexts adds its own with a `Maker` at file scope.
 using MakeTask = Task (*)(const Builder&);
 
-inline std::map<std::string, MakeTask>& makers() {
-  static std::map<std::string, MakeTask> table;
+// What Python's tables say of a kind, for a kind that they do not have: ports in the notation of mapper/graph.py, as in
+// "crd val -> crd val"; names of parameters and arrays, as in "least scale?" where `?` may be left out.
+struct Declaration {
+  const char *ports = nullptr, *params = "", *arrays = "";
+};
+
+struct KindEntry {
+  MakeTask make;
+  Declaration declaration;
+};
+
+// The kinds that are built: a file of contexts adds its own with a `Maker` at file scope.
+inline std::map<std::string, KindEntry>& makers() {
+  static std::map<std::string, KindEntry> table;
   return table;
 }
 
 struct Maker {
-  Maker(const char* kind, MakeTask make) { makers().emplace(kind, make); }
+  Maker(const char* kind, MakeTask make) : Maker(kind, {}, make) {}
+  Maker(const char* kind, Declaration declaration, MakeTask make) {
+    if (!makers().emplace(kind, KindEntry{make, declaration}).second)
+      throw std::logic_error(std::string("two files make contexts of kind '") + kind + "'");
+  }
 };
 
 }  // namespace hwsim

@@ -2,13 +2,14 @@
 #pragma once
 
 #include <algorithm>
+#include <cmath>
 #include <cstdlib>
 #include <cstring>
 #include <limits>
 #include <new>
 #include <vector>
 
-#include "token.hpp"
+#include "watch.hpp"
 
 namespace hwsim {
 
@@ -52,6 +53,8 @@ struct Channel {
   bool late = false;
   std::vector<Time> push_times{};
   std::uint64_t late_fill = 0;
+  bool must_be_finite = false;  // watched build only, as the next one
+  Token last_taken = Token::done();  // the last Val or Empty; Done: none yet
 
   Channel() = default;
   Channel(const Channel&) = delete;
@@ -75,7 +78,10 @@ struct Channel {
   }
   HWSIM_INLINE Token peek(Time& t) {
     const Slot s = slots[head & mask];
-    if (const Time there = s.meta >> 2; there > t) waited += there - t, t = there;
+    if (const Time there = s.meta >> 2; there > t) {
+      if constexpr (watched) saw_late_token(*this, t, there);
+      waited += there - t, t = there;
+    }
     return {s.bits, Kind(s.meta & 3)};
   }
   // Removes the head after a peek at clock `t`.
@@ -85,6 +91,8 @@ struct Channel {
     const Time release = t + response;
     while (head + fill < tail && taken && pushed(head + fill) < release) fill_one_more();
     std::uint64_t& meta = slots[head & mask].meta;
+    if constexpr (watched)
+      if (const Token x = front(); taken && (x.is_val() || x.is_empty())) last_taken = x;
     meta = taken ? release : meta;
     head += taken;
   }
@@ -96,12 +104,16 @@ struct Channel {
   // The caller has made sure of room (tail != limit).
   HWSIM_INLINE void wait_slot(Time& t) {
     const Time after = std::max(t, slots[(tail - back) & mask].meta & keep);
+    if constexpr (watched)
+      if (after > t) saw_wait(*producer, State::blocked, t, after);
     blocked += after - t;
     t = after;
   }
   HWSIM_INLINE void push(Time& t, Token x, Time available = 0) {
     wait_slot(t);
     if (tail - fill < head && slots[(tail - fill) & mask].meta > t) fill_one_more();
+    if constexpr (watched)
+      if (must_be_finite && x.is_val() && !std::isfinite(x.number())) saw_not_finite(*this, x, t);
     slots[tail & mask] = {x.bits, std::max(available, t + latency) << 2 | std::uint64_t(x.kind)};
     ++tail;
   }

@@ -143,7 +143,11 @@ bool Engine::serve_memory() {
   });
   if (first == pending_.end()) return false;
   Unit& unit = **first;
-  if (!send(unit)) return true;
+  const std::int64_t moved = dram.bytes_moved();
+  const Time at = unit.request.at;
+  const bool whole = send(unit);
+  if (timeline) timeline->moved(at, dram.bytes_moved() - moved);
+  if (!whole) return true;
   pending_.erase(first);
   make_ready(unit, now);
   return true;

@@ -59,6 +59,7 @@ struct Unit {
   std::string name, kind;
   std::priority_queue<Time, std::vector<Time>, std::greater<>> in_flight;  // finish of bursts, if their number is limited
   bool loads = false;  // whoever waits for its tokens waits for off-chip memory
+  Timeline* timeline = nullptr;  // watched build only
 
   HWSIM_INLINE void end_turn() { ++t, ++turns; }
   void end_turn(Time cycles) { t += cycles, surplus += std::int64_t(cycles) - 1, ++turns; }
@@ -66,10 +67,14 @@ struct Unit {
   void spend(Time cycles) { t += cycles, surplus += std::int64_t(cycles); }  // within a turn
   Time busy() const { return turns + Time(surplus); }
   void wait_until(Time time) {
-    if (time > t) starved += time - t, t = time;
+    if (time <= t) return;
+    if constexpr (watched) saw_wait(*this, State::starved, t, time);
+    starved += time - t, t = time;
   }
   void reach(Time time) {  // waits for off-chip memory
-    if (time > t) memory += time - t, t = time;
+    if (time <= t) return;
+    if constexpr (watched) saw_wait(*this, State::memory, t, time);
+    memory += time - t, t = time;
   }
 
   struct Suspend {
@@ -120,6 +125,16 @@ struct Unit {
     fail(text);
   }
 };
+
+inline void saw_wait(Unit& unit, State state, Time from, Time to) {
+  if (unit.timeline) unit.timeline->wait(unit.index, state, from, to);
+}
+inline void saw_late_token(const Channel& in, Time from, Time to) {
+  saw_wait(*in.consumer, in.producer->loads ? State::memory : State::starved, from, to);
+}
+inline void saw_not_finite(const Channel& channel, Token token, Time t) {
+  throw NotFinite{&channel, token.number(), t};
+}
 
 // Ports. An unconnected output swallows tokens for free.
 struct In {
@@ -207,6 +222,7 @@ class Engine {
   std::vector<Traffic> traffic;
   Dram dram;
   std::uint64_t host_bytes = 0;
+  std::unique_ptr<Timeline> timeline;  // watched build only, where it is asked for
 
  private:
   void rank_by_flow();

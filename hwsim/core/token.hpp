@@ -3,6 +3,7 @@
 
 #include <bit>
 #include <cstdint>
+#include <cstdio>
 #include <string>
 
 #if defined(__GNUC__)
@@ -35,9 +36,17 @@ struct Token {
   constexpr double number() const { return is_val() ? std::bit_cast<double>(bits) : 0.0; }  // Empty counts as 0
   constexpr bool operator==(const Token&) const = default;
 
-  std::string text(bool as_double = false) const {
+  // Which of the two a Val is, its stream knows; here its size tells: no coordinate or reference reaches 2^52, and no
+  // double from the smallest normal one on has bits below.
+  std::string text() const {
+    constexpr std::int64_t least_double = std::int64_t{1} << 52;
     switch (kind) {
-      case Kind::Val: return "Val " + (as_double ? std::to_string(number()) : std::to_string(bits));
+      case Kind::Val: {
+        if (bits > -least_double && bits < least_double) return "Val " + std::to_string(bits);
+        char digits[32];
+        std::snprintf(digits, sizeof digits, "Val %.17g", number());
+        return digits;
+      }
       case Kind::Stop: return "Stop " + std::to_string(bits);
       case Kind::Empty: return "Empty";
       case Kind::Done: break;

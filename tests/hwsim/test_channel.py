@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import random
+
 import pytest
 from unit_harness import run_unit, unit_graph
 
 from hwsim import simulate
+from hwsim.python_context import DONE, Advance, Moves, Pop, Push
+from mapper.graph import Dram
 
 FIVE = "1 2 3 4 5 D"
 
@@ -80,3 +84,43 @@ def test_rings_grow_without_changing_time(depth: int | None) -> None:
         # Slots in use when a token is pushed: its own and those of earlier tokens that are released later.
         fill = max(1 + sum(expected[k] + 1 > at for k in range(max(0, n - depth), n)) for n, at in enumerate(pushes))
         assert profile.channels[1].max_fill == fill
+
+
+def late_unit(lateness: list[int], pushes: list[int]) -> Moves:
+    """Passes tokens on, the n-th ``lateness[n]`` cycles late; ``pushes`` gets the times."""
+    while True:
+        token = yield Pop(0)
+        yield Push(0, token, lateness[len(pushes) % len(lateness)])
+        pushes.append((yield Advance(0)))
+        if token == DONE:
+            return
+        yield Advance(1)
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_fill_behind_units_that_push_late(seed: int) -> None:
+    # Slots in use when a token is pushed, from the times of all pushes and pops: a token on its way has its slot.
+    pick = random.Random(seed)
+    count, depth, response = pick.choice([5, 300]), pick.choice([1, 2, 3, 8, 100, 1000]), pick.choice([1, 4])
+    lateness = [pick.choice([0, 0, 3, 40]) for _ in range(pick.randrange(1, 5))]
+    times = {0: [pick.randrange(200)] * pick.randrange(count)}
+    for order in (None, 5):
+        pushes: list[int] = []
+        graph = unit_graph(
+            "python", [[*(("val", k) for k in range(count)), DONE]], depth=depth, response_latency=response,
+            params={"generator": lambda p=pushes: late_unit(lateness, p)}, sink_times=times,
+        )  # fmt: skip
+        profile = simulate(graph, shuffle_seed=order)
+        pops = [time for _, time in profile.sinks["sink 0"]]
+        fill = max(1 + sum(pops[k] + response > at for k in range(n)) for n, at in enumerate(pushes))
+        assert profile.channels[1].max_fill == fill
+
+
+def test_fill_behind_a_tile_load() -> None:
+    # References at 1, 2, 3, 4 go out at once, but their tiles come from 116 on, 8 cycles apart; the sink takes them as
+    # they come: all five slots (Done too) are in use from 5 on, although no tile is there.
+    arrays = {"value_bytes": [64] * 4, "metadata_bytes": [0] * 4, "address": [0, 64, 128, 192]}
+    run = run_unit("tile_load", ["0 1 2 3 D"], params={"tensor": 0, "residency": "none"}, arrays=arrays, depth=8,
+                   tensors=("A",), dram=Dram(1, 8.0, 64, 107))  # fmt: skip
+    assert run.timed == ("0@116 1@124 2@132 3@140 D@140",)
+    assert run.profile.channels[1].max_fill == 5

@@ -6,9 +6,11 @@ import math
 
 import numpy as np
 import pytest
+from golden_graphs import Wiring
 from scipy.special import erf
 from unit_harness import run_unit
 
+from hwsim import simulate
 from mapper.errors import GraphError
 
 
@@ -108,6 +110,22 @@ def test_reduce_max_of_negative_values_and_nan() -> None:
     nan = run_unit("reduce", [[("val", 1.0), ("val", math.nan), ("val", 2.0), ("stop", 0), ("done",)]],
                    params={"op": "max", "empty": "zero"}, floats=[0])  # fmt: skip
     assert nan.streams == ("nan D",)
+
+
+@pytest.mark.parametrize("empty", ["zero", "empty"])
+def test_max_of_rows_is_over_stored_entries(empty: str) -> None:
+    # Rows: all negative; none stored; stored zero above negatives; one entry. What is not stored does not count as 0.
+    rows = [[-3.0, -1.5, -2.0], [], [-4.0, 0.0], [-7.0]]
+    w = Wiring()
+    crd, ref = w.scan("i", w.root("S"), {"pos": np.array([0, 4])})
+    level = {"pos": np.array([0, 3, 3, 5, 6]), "crd": np.array([0, 2, 3, 1, 2, 0])}
+    _, places = w.add("scan", "scan j", (ref,), 2, unused=(0,), arrays=level)
+    values = w.array("S", places, np.array([x for row in rows for x in row]))
+    (out,) = w.add("reduce", "max", (values, crd), params={"op": "max", "empty": empty})
+    w.add("sink", "sink", (out,), 0, params={"dtype": "float"})
+    profile = simulate(w.graph(), check_finite=True)
+    wanted = [max(row) if row else 0.0 if empty == "zero" else None for row in rows]
+    assert [token[-1] if token[0] == "val" else None for token, _ in profile.sinks["sink"][:-2]] == wanted
 
 
 @pytest.mark.parametrize(

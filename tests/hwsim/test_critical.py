@@ -6,7 +6,7 @@ import dataclasses
 
 import pytest
 from golden_graphs import golden_graph
-from lowered_graphs import lowered_graphs
+from lowered_graphs import SQUARE, lowered_graphs
 from unit_harness import unit_graph
 
 from hwsim import CriticalChain, Limits, Link, Resource, critical_chain, simulate, with_depth
@@ -145,14 +145,20 @@ def test_bounds_hold_on_golden_graphs(name: str, depth: int | None) -> None:
 
 
 def test_no_run_is_shorter_than_its_bound() -> None:
-    kinds = set()
-    for graph in lowered_graphs(60, seed=8):
-        found = chain_of(with_depth(graph, 4))  # shallow enough for loops
+    kinds, converts = set(), 0
+    for graph in lowered_graphs(60, seed=8) + lowered_graphs(60, seed=8, program=SQUARE):
+        shallow = with_depth(graph, 4)  # enough for loops, and for a deadlock where sums of lanes wait for each other
+        profile = simulate(shallow)
+        if profile.status == "deadlock":
+            assert profile.deadlock is not None
+            continue
+        found = critical_chain(shallow, profile)
         assert 0 < found.bound.busy_cycles <= found.cycles and found.waiting_cycles >= 0
         names = [link.resource for link in found.links]
         assert len(names) <= len(graph.contexts) + 1
+        converts += graph.contexts[0].kind == "convert"
         kinds.add("dram" if names[-1] == "dram" else "loop" if found.loop else "context")
-    assert kinds == {"dram", "loop", "context"}
+    assert kinds == {"dram", "loop", "context"} and converts > 0
 
 
 def test_a_lone_context() -> None:

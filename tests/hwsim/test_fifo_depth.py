@@ -82,7 +82,7 @@ def test_bisection_finds_what_trying_every_depth_finds() -> None:
 
 
 def test_no_depth_suffices() -> None:
-    loop = Graph((Context("a", "number", (0,), (0,)),), (Channel("self", 4),))
+    loop = Graph((Context("a", "map", (0,), (0,), {"op": "neg"}),), (Channel("self", 4),))
     found = smallest_depth(loop)
     assert (found.depth, found.simulations) == (None, 1)
     assert found.profile.status == "deadlock"

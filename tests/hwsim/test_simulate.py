@@ -12,8 +12,8 @@ from golden_graphs import golden_graph
 from unit_harness import run_unit, unit_graph
 
 from hwsim import Limits, Profile, simulate
-from hwsim.parameters import ARRAYS, CHOICES, PARAMETERS
-from hwsim.simulate import port_names
+from hwsim.parameters import ARRAYS, CHOICES, KINDS, PARAMETERS
+from hwsim.ports import expand
 from mapper.errors import GraphError
 from mapper.graph import CONTEXT_KINDS, Channel, Context, Dram, Graph
 
@@ -45,8 +45,14 @@ def small(**changes: Any) -> Graph:
         ({"outputs": (1,)}, r"must have output ports crd, ref, got 1 channels"),
         ({"inputs": (7,)}, r"input port ref must be a channel number below 3, got 7"),
         ({"inputs": (-1,)}, r"input port ref must be a channel number below 3, got -1"),
-        ({"outputs": (1, 1)}, r"channel 'out 0' must have one writer, got 'unit' and 'unit'; fork"),
-        ({"outputs": (1, -1)}, r"channel 'out 1' must have one writer, got none"),
+        (
+            {"outputs": (1, 1)},
+            r"channel 'out 0' must have one writer, got port crd of 'unit' and port ref of 'unit'; fork",
+        ),
+        (
+            {"outputs": (1, -1)},
+            r"channel 'out 1' from nowhere to port in of 'sink 1' must have one writer, got none; connect",
+        ),
     ],
 )
 def test_malformed_contexts(changes: dict[str, Any], message: str) -> None:
@@ -72,12 +78,16 @@ def test_malformed_memory() -> None:
 
 def test_malformed_channels() -> None:
     graph = small()
+    ends = "channel 'in 0' from port out of 'source 0' to port ref of 'unit'"
     for field in ("capacity", "latency", "response_latency"):
-        nothing: dict[str, Any] = {field: 0}
-        bad = dataclasses.replace(graph.channels[0], **nothing)
-        with pytest.raises(GraphError, match="channel 'in 0': capacity and latencies must be at least 1"):
-            simulate(dataclasses.replace(graph, channels=(bad, *graph.channels[1:])))
-    with pytest.raises(GraphError, match="channel 'more' must have one writer, got none"):
+        for value in (0, -3):
+            nothing: dict[str, Any] = {field: value}
+            bad = dataclasses.replace(graph.channels[0], **nothing)
+            with pytest.raises(
+                GraphError, match=rf"{ends}: capacity and latencies must be at least 1.*{field}={value}"
+            ):
+                simulate(dataclasses.replace(graph, channels=(bad, *graph.channels[1:])))
+    with pytest.raises(GraphError, match="channel 'more' from nowhere to nowhere must have one writer, got none"):
         simulate(dataclasses.replace(graph, channels=(*graph.channels, Channel("more", 1))))
 
 
@@ -115,21 +125,26 @@ def test_empty_graph() -> None:
     assert (profile.status, profile.cycles, profile.tokens) == ("done", 0, 0)
 
 
+def names(ports: tuple[str, ...], count: int) -> tuple[str, ...] | None:
+    full = expand(ports, count)
+    return full and tuple(port.name for port in full)
+
+
 def test_port_names() -> None:
-    assert port_names(("crd*", "ref*"), 4) == ("crd_1", "crd_2", "ref_1", "ref_2")
-    assert port_names(("crd", "ref*"), 3) == ("crd", "ref_1", "ref_2")
-    assert port_names(("crd*", "ref*"), 3) is None
-    assert port_names(("crd*", "val"), 1) == ("val",)
-    assert port_names(("val", "outer?"), 1) == ("val",)
-    assert port_names(("val", "outer?"), 2) == ("val", "outer")
-    assert port_names(("val", "outer?"), 0) is None
-    assert port_names(("ref", "crd", "payload?", "parent"), 4) == ("ref", "crd", "payload", "parent")
-    assert port_names(("ref", "crd", "payload?", "parent"), 3) is None
-    assert port_names((), 0) == () and port_names((), 1) is None
+    assert names(("crd*", "ref*"), 4) == ("crd_1", "crd_2", "ref_1", "ref_2")
+    assert names(("crd", "ref*:t*"), 3) == ("crd", "ref_1", "ref_2")
+    assert names(("crd*", "ref*"), 3) is None
+    assert names(("crd*", "val"), 1) == ("val",)
+    assert names(("val", "outer?:crd"), 1) == ("val",)
+    assert names(("val", "outer?"), 2) == ("val", "outer")
+    assert names(("val", "outer?"), 0) is None
+    assert names(("ref", "crd", "payload?:t", "parent"), 4) == ("ref", "crd", "payload", "parent")
+    assert names(("ref", "crd", "payload?", "parent"), 3) is None
+    assert names((), 0) == () and names((), 1) is None
 
 
 def test_tables_name_known_kinds() -> None:
-    assert set(PARAMETERS) | set(ARRAYS) <= set(CONTEXT_KINDS)
+    assert set(PARAMETERS) | set(ARRAYS) <= set(KINDS) and set(CONTEXT_KINDS) <= set(KINDS)
     for kind, name in CHOICES:
         assert name in PARAMETERS[kind][0] + PARAMETERS[kind][1]
 
@@ -163,7 +178,7 @@ def test_counts_of_a_golden_graph() -> None:
 
 
 def test_context_is_rejected_before_anything_runs() -> None:
-    loop = Graph((Context("a", "number", (0,), (0,)),), (Channel("self", 4),))
+    loop = Graph((Context("a", "map", (0,), (0,), {"op": "neg"}),), (Channel("self", 4),))
     profile = simulate(loop)  # a loop without a token in it waits for itself
     assert profile.deadlock is not None and [w.context for w in profile.deadlock.cycle] == ["a"]
     assert "no channel depth can resolve it" in str(profile.deadlock)

@@ -173,8 +173,8 @@ def test_mistakes_are_placed(old: str, new: str, message: str) -> None:
     [
         ("- 1\n", "f:1:1: a study must be a mapping of keys to values"),
         ("tensors: {}\n", "f:1:1: key 'program' is required"),
-        ("program: Z(i) = A(i)\n", "f:1:1: key 'tensors' is required"),
-        ("program: 7\ntensors: {}\n", "f:1:10: program must be a valid string, got 7"),
+        ("program: Z(i) = A(i)\n", "f:1:17: tensor 'A' has no data. Valid: none."),
+        ("program: 7\ntensors: {}\n", "f:1:10: program.notation must be a valid string, got 7"),
         (SMALL + "mapping:\n", "f:3:9: mapping must be a mapping of keys to values, got null"),
         (SMALL + "search: {seeds: 1, batch: x}\nlimits: 3\n", "f:3:10: unknown key 'seeds' in search."),
     ],

@@ -1,0 +1,480 @@
+"""PyTorch modules as programs: their values are those of torch, and what cannot be read says where."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from mapper.errors import InputError, NotationError
+from mapper.interpreter import evaluate
+from mapper.torch_import import Imported, import_module
+
+torch = pytest.importorskip("torch", reason="PyTorch is not installed (pip install '.[torch]')")
+nn, F = torch.nn, torch.nn.functional
+pytestmark = pytest.mark.filterwarnings("ignore:Sparse")  # torch on its own sparse layouts
+
+
+@pytest.fixture(autouse=True)
+def _seed() -> None:
+    torch.manual_seed(0)
+
+
+class Function(nn.Module):  # type: ignore[misc]
+    """A module around a function of its inputs."""
+
+    def __init__(self, function: Callable[..., Any], **tensors: Any) -> None:
+        super().__init__()
+        self._function = function
+        for name, tensor in tensors.items():
+            self.register_buffer(name, tensor)
+
+    def forward(self, *inputs: Any) -> Any:
+        return self._function(self, *inputs)
+
+
+def agrees(module: Any, *inputs: Any) -> Imported:
+    """Imports, evaluates and compares with torch in float64, within 1e-5 of the largest entry."""
+    found = import_module(module, inputs)
+    assert set(found.program.inputs) == set(found.tensors)
+    assert len(found.lines) == len(found.origins)
+    computed = evaluate(found.program, found.tensors)
+    assert {r.tensor for r in found.results} == set(found.program.outputs)
+    module.eval()
+    with torch.no_grad():
+        expected = module(*inputs)
+    expected = expected if isinstance(expected, tuple) else (expected,)
+    for result, tensor in zip(found.results, expected, strict=True):
+        want = tensor.detach().to_dense().double().numpy()
+        got = result.array(computed[result.tensor])
+        assert got.shape == want.shape
+        np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-5 * max(np.abs(want).max(), 1e-3))
+    return found
+
+
+def pruned(*shape: int, density: float = 0.3) -> Any:
+    return torch.randn(*shape) * (torch.rand(*shape) < density)
+
+
+OPERATIONS: dict[str, Callable[..., Any]] = {
+    "add": lambda _, x, y: x + y,
+    "add, scaled": lambda _, x, y: torch.add(x, y, alpha=-2.5),
+    "add a number": lambda _, x, y: x + 1.5,
+    "subtract a number": lambda _, x, y: x - 0.25,
+    "broadcast": lambda _, x, y: x + y[0] * x[:, :1],
+    "sub": lambda _, x, y: x - y,
+    "rsub": lambda _, x, y: 2 - x,
+    "mul": lambda _, x, y: x * y,
+    "mul by a number": lambda _, x, y: -3 * x,
+    "div": lambda _, x, y: x / y,
+    "div by a number": lambda _, x, y: x / 8,
+    "relu": lambda _, x, y: F.relu(x),
+    "gelu": lambda _, x, y: F.gelu(x),
+    "gelu, tanh form": lambda _, x, y: F.gelu(x, approximate="tanh"),
+    "silu": lambda _, x, y: F.silu(x),
+    "tanh": lambda _, x, y: x.tanh(),
+    "sigmoid": lambda _, x, y: x.sigmoid(),
+    "exp and log": lambda _, x, y: (x.exp() + 1.0).log(),
+    "neg, abs, sqrt": lambda _, x, y: -x.abs().sqrt(),
+    "rsqrt": lambda _, x, y: (x.abs() + 1).rsqrt(),
+    "powers": lambda _, x, y: x**2 + x**3,
+    "matmul": lambda _, x, y: x @ y.t(),
+    "mm": lambda _, x, y: torch.mm(x, y.t()),
+    "bmm": lambda _, x, y: torch.bmm(x.view(2, 2, 6), y.view(2, 2, 6).transpose(1, 2)),
+    "matrix and vector": lambda _, x, y: (x @ y[0], x[0] @ y.t(), x[0] @ y[1]),
+    "batched matmul, broadcast": lambda _, x, y: x.view(2, 2, 1, 6) @ y.t(),
+    "addmm": lambda _, x, y: torch.addmm(x[:, :4], x, y.t(), beta=2, alpha=0.5),
+    "einsum": lambda _, x, y: torch.einsum("ik,jk->ji", x, y),
+    "einsum, three operands, implicit result": lambda _, x, y: torch.einsum("ai,bi,bj", x, y, y),
+    "linear": lambda _, x, y: F.linear(x, y, y[:, 0]),
+    "sum": lambda _, x, y: (x.sum(), x.sum(0), x.sum(1, keepdim=True), x.sum((0, 1))),
+    "mean": lambda _, x, y: (x.mean(), x.mean(-1), x.mean(0, keepdim=True)),
+    "amax": lambda _, x, y: (x.amax(1), (-x.abs()).amax((0, 1), keepdim=True)),
+    "softmax": lambda _, x, y: x.softmax(-1) + y.softmax(0),
+    "softmax of two dimensions merged": lambda _, x, y: x.view(2, 2, 6).flatten(1).softmax(1),
+    "log_softmax": lambda _, x, y: x.log_softmax(1),
+    "layer_norm": lambda _, x, y: F.layer_norm(x, (6,)),
+    "layer_norm, affine, own eps": lambda _, x, y: F.layer_norm(x, (6,), y[0], y[1], eps=1e-3),
+    "layer_norm over two dimensions": lambda _, x, y: F.layer_norm(x.view(2, 2, 6), (2, 6)),
+    "rms_norm": lambda _, x, y: F.rms_norm(x, (6,), y[0]),
+    "views": lambda _, x, y: x.view(2, 2, 6).permute(2, 0, 1).reshape(3, 8).unsqueeze(1).squeeze() * 2,
+    "view cut again": lambda _, x, y: x.view(4, 2, 3).transpose(1, 2).flatten() + y.view(4, 3, 2).flatten(),
+    "expand": lambda _, x, y: (x.expand(3, 4, 6) * y).sum(0) + x[:1].expand(4, 6).sum(0),
+    "mean and sum along repeats": lambda _, x, y: (x.expand(3, 4, 6).mean(0), x.expand(3, 4, 6).sum(0)),
+    "repeats merged": lambda _, x, y: x.view(4, 1, 6).expand(4, 2, 6).reshape(8, 6) @ y.t(),
+    "select and slice": lambda _, x, y: (x[1] + y[-1], x[1:3], x[:, ::2] * 1.0),
+    "chunk and split": lambda _, x, y: (x.chunk(2, 1)[1], x.split([1, 5], 1)[1] * y.split(5, 1)[0]),
+    "cat and stack": lambda _, x, y: (torch.cat([x, y * 2], 1), torch.stack([x, y], 1)),
+    "where": lambda _, x, y: torch.where(torch.ones(4, 6, dtype=torch.bool).tril(), x, 0.0),
+    "mask times -1e9": lambda _, x, y: (x.softmax(0) + (1 - torch.ones(4, 6).tril()) * -1e9).softmax(1),
+    "no effect": lambda s, x, y: F.dropout(x.clone().contiguous().to(torch.float32), training=s.training) + 0 * y,
+    "views as results": lambda _, x, y: (x, x.t(), (x + y).t()),
+    "one tensor, two results": lambda _, x, y: ((z := x + y), z, z * 2),
+}
+
+
+@pytest.mark.parametrize("name", OPERATIONS)
+def test_operation(name: str) -> None:
+    agrees(Function(OPERATIONS[name]), torch.randn(4, 6), torch.randn(4, 6) + 0.1)
+
+
+@pytest.mark.parametrize(
+    "name", ["add", "sub", "mul", "matmul", "relu", "softmax", "layer_norm", "amax", "mean", "sigmoid", "views"]
+)
+def test_operation_on_sparse_data(name: str) -> None:
+    """Zeros that are not stored count as zeros: in a softmax, a maximum and a mean too."""
+    x, y = pruned(4, 6), pruned(4, 6)
+    x[1] = 0
+    found = agrees(Function(OPERATIONS[name]), x, y)
+    assert found.tensors[found.program.inputs[0]].density < 0.5
+
+
+class TestMask:
+    def test_masked_softmax_reads_the_mask_as_given(self) -> None:
+        mask = (torch.rand(5, 5) < 0.5).float() + torch.eye(5)
+        module = Function(lambda _, q, k, m: (q @ k.t()).masked_fill(m == 0, float("-inf")).softmax(-1))
+        found = agrees(module, torch.randn(5, 3), torch.randn(5, 3), mask)
+        assert any("= pattern(inputs_2(i,j)) * matmul(i,j)" in line for line in found.lines)
+        assert found.tensors["inputs_2"].nnz == int((mask != 0).sum())
+
+    def test_scores_that_are_not_all_stored_count_as_zero(self) -> None:
+        q, mask = pruned(5, 3), torch.ones(5, 5).tril()
+        q[2] = 0
+        agrees(Function(lambda s, q, k: (q @ k.t()).masked_fill(s.m == 0, float("-inf")).softmax(-1), m=mask), q, q)
+
+    @pytest.mark.parametrize("kind", ["bool", "float", "causal", "none", "additive"])
+    def test_scaled_dot_product_attention(self, kind: str) -> None:
+        allowed = torch.ones(4, 4, dtype=torch.bool).tril()
+        mask = {
+            "bool": allowed,
+            "float": torch.zeros(4, 4).masked_fill(~allowed, float("-inf")),
+            "additive": torch.randn(4, 4),
+        }.get(kind)
+        q, k, v = (torch.randn(2, 3, 4, 5) for _ in range(3))
+        module = Function(
+            lambda s, q, k, v: F.scaled_dot_product_attention(q, k, v, s.m, is_causal=kind == "causal"), m=mask
+        )
+        found = agrees(module, q, k, v)
+        assert ("pattern(" in found.text) == (kind in ("bool", "float", "causal"))
+
+    def test_mask_comes_before_the_scores(self) -> None:
+        allowed = torch.ones(4, 4, dtype=torch.bool).tril()
+        module = Function(lambda _, q, m: F.scaled_dot_product_attention(q, q, q, m))
+        found = import_module(module, (torch.randn(2, 4, 4), allowed))
+        scores = found.program.statements[0]
+        assert [a.tensor for a in scores.operands if a.pattern] == ["inputs_1"]
+        assert len(scores.operands) == 3
+
+    def test_only_softmax_follows_a_mask(self) -> None:
+        module = Function(lambda _, x: x.masked_fill(torch.eye(3) == 0, float("-inf")).exp())
+        with pytest.raises(InputError, match="masked with -inf; only scaling and softmax may follow"):
+            import_module(module, (torch.randn(3, 3),))
+
+    def test_fill_value(self) -> None:
+        module = Function(lambda _, x: x.masked_fill(torch.eye(3) == 0, 7.0))
+        with pytest.raises(InputError, match=r"a mask can fill with 0, -inf or a number below -10000, got 7"):
+            import_module(module, (torch.randn(3, 3),))
+
+
+class TestSparse:
+    @pytest.mark.parametrize("layout", [torch.sparse_coo, torch.sparse_csr])
+    def test_layouts_stay_sparse(self, layout: Any) -> None:
+        adjacency = pruned(6, 6).to_sparse(layout=layout)
+        module = Function(lambda s, a, x: (torch.sparse.mm(a, x), s.fixed @ x), fixed=pruned(6, 6).to_sparse())
+        found = agrees(module, adjacency, torch.randn(6, 2))
+        assert found.tensors["inputs_0"].nnz == adjacency.to_dense().count_nonzero()
+        assert found.tensors["fixed"].nnz == module.fixed.coalesce().values().numel()
+
+    def test_duplicates_of_a_sparse_tensor_are_summed(self) -> None:
+        doubled = torch.sparse_coo_tensor([[0, 0, 1], [1, 1, 0]], [1.0, 2.0, 3.0], (2, 2))
+        found = agrees(Function(lambda _, a, x: a @ x), doubled, torch.randn(2, 2))
+        assert found.tensors["inputs_0"].values.tolist() == [3.0, 3.0]
+
+    def test_pruned_weights_become_sparse_and_others_keep_their_zeros(self) -> None:
+        layer = nn.Linear(20, 10)
+        with torch.no_grad():
+            layer.weight *= torch.rand(10, 20) < 0.3
+            layer.bias.zero_()
+        found = agrees(layer, torch.randn(4, 20))
+        assert found.tensors["weight"].nnz == int(layer.weight.count_nonzero())
+        assert found.tensors["bias"].nnz == 10
+
+    def test_arithmetic_on_weights_is_done_once(self) -> None:
+        class Masked(nn.Module):  # type: ignore[misc]
+            def __init__(self) -> None:
+                super().__init__()
+                self.weight = nn.Parameter(torch.randn(4, 6))
+                self.register_buffer("mask", (torch.rand(4, 6) < 0.3).float())
+
+            def forward(self, x: Any) -> Any:
+                return F.linear(x, self.weight * self.mask)
+
+        found = agrees(Masked(), torch.randn(3, 6))
+        assert len(found.lines) == 1
+        assert found.tensors["weight"].density < 0.9
+
+
+class TestReshape:
+    def test_heads_cut_every_tensor_they_touch(self) -> None:
+        class Heads(nn.Module):  # type: ignore[misc]
+            def __init__(self) -> None:
+                super().__init__()
+                self.up, self.down = nn.Linear(6, 12), nn.Linear(12, 6)
+
+            def forward(self, x: Any) -> Any:
+                heads = self.up(x).view(1, 5, 3, 4).transpose(1, 2)
+                return self.down((heads * 2).transpose(1, 2).reshape(1, 5, 12))
+
+        found = agrees(Heads(), torch.randn(1, 5, 6))
+        assert found.text.splitlines() == [
+            "up(i,j,k) = x(i,l) * up_weight(j,k,l) + up_bias(j,k)",
+            "mul(j,i,k) = 2.0 * up(i,j,k)",
+            "down(i,l) = mul(j,i,k) * down_weight(l,j,k) + down_bias(l)",
+        ]
+        assert found.tensors["up_weight"].shape == (3, 4, 6)
+        assert found.tensors["x"].shape == (5, 6)
+
+    def test_what_cannot_be_regrouped(self) -> None:
+        with pytest.raises(InputError, match=r"aten.view.default .*extent of 6 cannot be split into runs of 4"):
+            import_module(Function(lambda _, x: (x * 2).view(6, 4) + 1), (torch.randn(4, 6),))
+
+
+class TestModels:
+    def test_mlp(self) -> None:
+        found = agrees(nn.Sequential(nn.Linear(12, 8), nn.ReLU(), nn.Dropout(0.5), nn.Linear(8, 1)), torch.randn(5, 12))
+        assert list(found.tensors) == ["input", "_0_weight", "_0_bias", "_3_weight", "_3_bias"]
+
+    def test_gcn(self) -> None:
+        class Gcn(nn.Module):  # type: ignore[misc]
+            def __init__(self) -> None:
+                super().__init__()
+                self.first, self.second = nn.Linear(7, 4), nn.Linear(4, 3)
+
+            def forward(self, adjacency: Any, x: Any) -> Any:
+                hidden = F.relu(self.first(adjacency @ x))
+                return F.log_softmax(self.second(adjacency @ hidden), dim=1)
+
+        found = agrees(Gcn(), pruned(9, 9).to_sparse(), torch.randn(9, 7))
+        assert found.lines[0] == "matmul(i,j) = adjacency(i,k) * x(k,j)"
+        assert found.tensors["adjacency"].density < 0.6
+
+    def test_graphsage(self) -> None:
+        class Sage(nn.Module):  # type: ignore[misc]
+            def __init__(self) -> None:
+                super().__init__()
+                self.own, self.neighbour = nn.Linear(5, 4), nn.Linear(5, 4)
+                self.last = nn.Linear(9, 3)
+
+            def forward(self, adjacency: Any, x: Any) -> Any:
+                mean = (adjacency @ x) / (adjacency @ torch.ones(8, 1) + 1.0)
+                hidden = F.relu(self.own(x) + self.neighbour(mean))
+                return self.last(torch.cat([hidden, x], 1))
+
+        agrees(Sage(), (torch.rand(8, 8) < 0.3).float().to_sparse(), torch.randn(8, 5))
+
+    def test_sparse_autoencoder(self) -> None:
+        encoder, decoder = nn.Linear(30, 10), nn.Linear(10, 30)
+        with torch.no_grad():
+            for layer in (encoder, decoder):
+                layer.weight *= torch.rand_like(layer.weight) < 0.5
+        found = agrees(nn.Sequential(encoder, nn.ReLU(), decoder), torch.randn(4, 30))
+        assert found.tensors["_0_weight"].density < 0.7
+
+    @pytest.mark.parametrize("norm_first", [True, False])
+    def test_torchs_own_transformer_layer(self, norm_first: bool) -> None:
+        layer = nn.TransformerEncoderLayer(8, 2, 16, batch_first=True, norm_first=norm_first)
+        agrees(layer, torch.randn(2, 4, 8))
+
+    def test_decoder_block(self) -> None:
+        class Block(nn.Module):  # type: ignore[misc]
+            def __init__(self) -> None:
+                super().__init__()
+                self.norm1, self.norm2 = nn.LayerNorm(12), nn.LayerNorm(12, eps=1e-6)
+                self.qkv, self.out = nn.Linear(12, 36), nn.Linear(12, 12)
+                self.grow, self.shrink = nn.Linear(12, 24), nn.Linear(24, 12)
+                self.register_buffer("mask", torch.tril(torch.ones(6, 6)))
+
+            def forward(self, x: Any) -> Any:
+                batch, length, width = x.shape
+                q, k, v = self.qkv(self.norm1(x)).view(batch, length, 3, 3, 4).permute(2, 0, 3, 1, 4)
+                scores = q @ k.transpose(-1, -2) / 2.0
+                weights = scores.masked_fill(self.mask == 0, float("-inf")).softmax(-1)
+                x = x + self.out((weights @ v).transpose(1, 2).reshape(batch, length, width))
+                return x + self.shrink(F.gelu(self.grow(self.norm2(x))))
+
+        found = agrees(Block(), torch.randn(2, 6, 12))
+        assert found.tensors["mask"].nnz == 21
+        sources = {o.operation: o.source for o in found.origins}
+        assert sources["aten.softmax.int"].endswith('scores.masked_fill(self.mask == 0, float("-inf")).softmax(-1)')
+        assert "test_torch_import.py:" in sources["aten.softmax.int"]
+
+    def test_batch_norm_and_global_pool(self) -> None:
+        norm = nn.BatchNorm2d(3)
+        norm.running_mean.copy_(torch.randn(3))
+        norm.running_var.copy_(torch.rand(3) + 0.5)
+        agrees(nn.Sequential(norm, nn.AdaptiveAvgPool2d(1), nn.Flatten()), torch.randn(2, 3, 4, 5))
+
+    def test_pointwise_convolution(self) -> None:
+        agrees(nn.Conv2d(4, 6, 1), torch.randn(2, 4, 5, 5))
+
+    def test_training_mode_is_given_back(self) -> None:
+        module = nn.Sequential(nn.Linear(2, 2), nn.Dropout())
+        module[1].eval()
+        import_module(module, torch.randn(1, 2))
+        assert (module.training, module[1].training) == (True, False)
+
+    def test_arguments_by_name(self) -> None:
+        class Named(nn.Module):  # type: ignore[misc]
+            def forward(self, left: Any, right: Any) -> Any:
+                return left - right
+
+        found = import_module(Named(), {"right": torch.randn(3), "left": torch.zeros(3)})
+        assert found.text == "sub(i) = left(i) - right(i)"
+        assert found.tensors["left"].values.tolist() == [0, 0, 0]
+
+
+def _literally(found: Imported) -> Any:
+    """A line ``Z(...) = X(...) * W(...) [+ b(...)]`` summed over every index; outside its shape a tensor is zero."""
+    left, _, right = found.text.partition(" = ")
+    read = {name: indices.split(",") for name, indices in re.findall(r"(\w+)\(([^()]*)\)", right)}
+    out = re.findall(r"\w+", left)[1:]
+    extents = dict(zip(out, found.results[0].leaves, strict=True))
+    for name, indices in read.items():
+        extents |= {i: n for i, n in zip(indices, found.tensors[name].shape, strict=True) if i.isidentifier()}
+    dense = {name: found.tensors[name].to_dense() for name in read}
+    total = np.zeros([extents[i] for i in out])
+    for point in itertools.product(*map(range, extents.values())):
+        at = dict(zip(extents, point, strict=True))
+        place = tuple(at[i] for i in out)
+        factors = []
+        for name, indices in read.items():
+            where = tuple(eval(i, {}, at) for i in indices)
+            inside = all(0 <= w < n for w, n in zip(where, dense[name].shape, strict=True))
+            factors.append(dense[name][where] if inside else 0.0)
+        total[place] += factors[0] * factors[1]
+        if len(factors) == 3 and all(at[i] == 0 for i in extents if i not in out):
+            total[place] += factors[2]
+    return total
+
+
+class TestConvolution:
+    def test_windows(self) -> None:
+        found = import_module(nn.Conv2d(3, 4, 3, stride=2, padding=1), torch.randn(2, 3, 8, 8))
+        assert found.text == "conv2d(i,j,k,l) = input(i,m,2*k+n-1,2*l+p-1) * weight(j,m,n,p) + bias(j)"
+
+    def test_groups_and_dilation(self) -> None:
+        found = import_module(nn.Conv1d(4, 6, 3, groups=2, dilation=2, bias=False), torch.randn(4, 9))
+        assert found.text == "conv1d(i,j,k) = input(i,l,k+2*m) * weight(i,j,l,m)"
+        assert found.tensors["weight"].shape == (2, 3, 2, 3)
+
+    @pytest.mark.parametrize(
+        ("module", "shape"),
+        [
+            (nn.Conv1d(2, 3, 3, padding=1, stride=2), (2, 2, 7)),
+            (nn.Conv1d(4, 6, 3, groups=2, dilation=2, padding="same"), (4, 6)),
+            (nn.Conv1d(3, 3, 2, groups=3, bias=False), (2, 3, 5)),
+            (nn.Conv2d(2, 3, (3, 1), padding=(1, 0), stride=(2, 3)), (1, 2, 5, 4)),
+            (nn.Conv2d(2, 2, (2, 3), bias=False), (2, 4, 3)),
+        ],
+    )
+    def test_the_text_means_the_convolution(self, module: Any, shape: tuple[int, ...]) -> None:
+        x = torch.randn(*shape)
+        found = import_module(module, x)
+        want = module(x).detach().numpy()
+        np.testing.assert_allclose(_literally(found).reshape(want.shape), want, rtol=1e-5, atol=1e-5)
+
+    def test_residual_block(self) -> None:
+        class Residual(nn.Module):  # type: ignore[misc]
+            def __init__(self) -> None:
+                super().__init__()
+                self.conv1, self.conv2 = (nn.Conv2d(3, 3, 3, padding=1, bias=False) for _ in range(2))
+                self.norm1, self.norm2 = nn.BatchNorm2d(3), nn.BatchNorm2d(3)
+                self.relu = nn.ReLU(inplace=True)
+                with torch.no_grad():
+                    self.conv1.weight *= torch.rand(3, 3, 3, 3) < 0.3
+
+            def forward(self, x: Any) -> Any:
+                out = self.norm2(self.conv2(self.relu(self.norm1(self.conv1(x)))))
+                out += x
+                return self.relu(out)
+
+        found = import_module(Residual(), torch.randn(2, 3, 5, 4))
+        assert [line.partition("(")[0] for line in found.lines] == [
+            "conv1", "norm1", "relu_0", "conv2", "norm2", "add_", "relu_1"
+        ]  # fmt: skip
+        assert found.tensors["conv1_weight"].density < 0.6
+        try:
+            agrees(Residual(), torch.randn(2, 3, 5, 4))
+        except NotationError as error:
+            assert "index arithmetic" in error.reason
+            pytest.skip("index notation cannot evaluate affine indices yet; the text of a convolution is checked above")
+
+    def test_a_convolved_dimension_cannot_be_split(self) -> None:
+        class Patches(nn.Module):  # type: ignore[misc]
+            def __init__(self) -> None:
+                super().__init__()
+                self.conv = nn.Conv1d(2, 2, 3, padding=1)
+
+            def forward(self, x: Any) -> Any:
+                return self.conv(x).view(2, 4, 2)
+
+        with pytest.raises(InputError, match="cannot be split into runs of 2: a convolution walks it"):
+            import_module(Patches(), torch.randn(2, 8))
+
+
+class TestInPlace:
+    def test_later_uses_see_the_change(self) -> None:
+        def forward(_: Any, x: Any) -> Any:
+            y = x * 2
+            y += 1
+            z = F.relu(y, inplace=True)
+            return y - 3 * z.masked_fill_(torch.eye(4) == 0, 0.0)
+
+        agrees(Function(forward), torch.randn(4, 4))
+
+    @pytest.mark.parametrize("shared", [lambda x: (x * 2).t(), lambda x: x])
+    def test_a_shared_tensor_cannot_be_changed(self, shared: Callable[..., Any]) -> None:
+        def forward(_: Any, x: Any) -> Any:
+            y = shared(x)
+            view = y.t()
+            y += 1
+            return view * 2
+
+        with pytest.raises(InputError, match="in place on a tensor that others share"):
+            import_module(Function(forward), torch.randn(4, 4))
+
+
+class TestErrors:
+    def fails(self, function: Callable[..., Any], *inputs: Any) -> str:
+        with pytest.raises(InputError) as raised:
+            import_module(Function(function), inputs)
+        return str(raised.value)
+
+    def test_unknown_operation_names_itself_and_its_line(self) -> None:
+        message = self.fails(lambda _, x: torch.cumsum(x, 0), torch.randn(3))
+        assert "aten.cumsum.default (cumsum): this operation is not supported" in message
+        assert "test_torch_import.py:" in message
+        assert "scaled_dot_product_attention" in message  # one of those listed
+
+    def test_pooling_and_look_ups_say_what_to_do(self) -> None:
+        assert "strided convolution" in self.fails(lambda _, x: F.max_pool1d(x, 2), torch.randn(1, 2, 4))
+        table = torch.randn(5, 2)
+        message = self.fails(lambda _, i: F.embedding(i, table), torch.tensor([1, 2]))
+        assert "give the looked-up rows as an input" in message
+
+    def test_branch_on_values(self) -> None:
+        message = self.fails(lambda _, x: x if x.sum() > 0 else -x, torch.randn(3))
+        assert "torch.export cannot capture Function" in message
+
+    def test_shapes_that_do_not_match(self) -> None:
+        message = self.fails(lambda _, x, y: x @ y, torch.randn(3, 4), torch.randn(3, 4))
+        assert "torch.export cannot capture Function" in message
+        assert "test_torch_import.py:" in message
+
+    def test_nothing_computed(self) -> None:
+        with pytest.raises(InputError, match=r"torch.nn.Module is needed, got int"):
+            import_module(3, ())
