@@ -111,15 +111,18 @@ def _mapping(document: Document, model: MappingModel, program: Program) -> dict[
 
 def _fusion(document: Document, model: MappingModel, program: Program) -> dict[str, Any]:
     """``fuse: all`` and ``fuse: none`` say it for every tensor, ``cut`` lists what is stored, the rest being fused."""
-    streams = {e.tensor for p in variants(program).values() for e in p.edges}
+    streams, rewritten = (
+        {e.tensor for e in program.edges},
+        {e.tensor for p in variants(program).values() for e in p.edges},
+    )
     for n, tensor in enumerate(model.cut or ()):
-        document.known(("mapping", "cut", n), tensor, streams)
+        document.known(("mapping", "cut", n), tensor, rewritten if tensor in rewritten else streams)
     if isinstance(model.fuse, str):
         if model.cut is not None:
             raise document.error(("mapping", "cut"), f"'cut' says what is stored; leave out 'fuse: {model.fuse}'")
         return {"fuse_others": model.fuse == "all"}
     for tensor in model.fuse:
-        document.known(("mapping", "fuse", tensor), tensor, streams, key=True)
+        document.known(("mapping", "fuse", tensor), tensor, rewritten if tensor in rewritten else streams, key=True)
         if tensor in (model.cut or ()) and model.fuse[tensor]:
             raise document.error(("mapping", "fuse", tensor), f"{tensor!r} cannot be both fused and cut")
     cuts = dict.fromkeys(model.cut or (), False)

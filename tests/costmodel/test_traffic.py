@@ -113,7 +113,7 @@ def test_lru_that_holds_a_part_is_close() -> None:
                 ratios.append(sum(loaded(traffic, tensor)) / expected.sum())
     errors = np.abs(np.log(ratios))
     assert np.exp(errors.mean()) < 1.06
-    assert np.exp(errors.max()) < 2.5
+    assert np.exp(errors.max()) < 3.5
 
 
 def test_lru_keeps_what_fits_and_thrashes_on_what_does_not() -> None:
