@@ -33,7 +33,7 @@ CYCLES: dict[tuple[str, str], dict[int | None, int]] = {
 }
 """Comal's cycles by FIFO depth (``None``: unbounded), from the golden ``cycles.json`` and the notes beside it."""
 
-REQUIRED_TOKENS_PER_SECOND = {1024: 40e6, 8: 30e6}
+REQUIRED_TOKENS_PER_SECOND = {1024: 120e6, 8: 90e6}
 
 
 def measure(graph_name: str, data: str, depth: int | None, seconds: float) -> dict[str, Any]:

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import dataclasses
+from collections import Counter
 
 import numpy as np
 import pytest
 
-from mapper.legality import units_used, violations
+from mapper.legality import PORTED, units_used, violations
+from mapper.lowering import lower_region
 from mapper.machine import load_machine
 from mapper.mapping import Loops, Mapping
 from mapper.notation import parse_program
 from mapper.residency import RESIDENCIES
 from mapper.schedule import schedule
+from mapper.space import MappingSpace
+from mapper.storage import Layout, Storage, store_tensor
 from mapper.synthetic import generate
 from mapper.tensor import SparseTensor
 from mapper.workload import Workload
@@ -147,3 +151,23 @@ def test_units_are_counted_per_region() -> None:
     poor = dataclasses.replace(RDA, units={**(RDA.units or {}), "accumulate": 1})
     (violation,) = violations(PRODUCT, GOOD, poor)
     assert (violation.rule, violation.measured) == ("units", "2 accumulate")
+
+
+def test_units_are_those_of_the_graph() -> None:
+    """Statement by statement, one lane times lanes, against the lowered graph of whole regions."""
+    program = parse_program("T(i,k) = A(i,j) * X(j,k)\nH(i,k) = relu(T(i,k))\nZ(i,m) = H(i,k) * W(k,m)")
+    tensors = {n: generate("uniform", shape=s, density=0.4, seed=1) for n, s in (("A", (9, 8)), ("X", (8, 7)))}
+    workload = Workload(program, {**tensors, "W": generate("uniform", shape=(7, 6), density=1.0, seed=2)})
+    space = MappingSpace(workload, RDA)
+    rng = np.random.default_rng(5)
+    for _ in range(60):
+        mapping = space.sample(rng)
+        own = workload.variant(mapping.variant)
+
+        def stored(name: str, layout: Layout, of: Workload = own) -> Storage:
+            return store_tensor(of.tensor(name), layout, RDA)
+
+        for region in schedule(own.program, mapping).regions:
+            graph = lower_region(workload, mapping, RDA, region, stored)
+            counted = Counter(c.kind for c in graph.contexts if c.kind in PORTED)
+            assert units_used(workload, mapping, RDA, region) == counted, mapping

@@ -1,0 +1,78 @@
+"""Choices of a region: counted as they are drawn, chosen by name."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+from scipy.stats import chisquare
+
+from mapper.fusion import fuse
+from mapper.notation import parse_program
+from mapper.region_space import RegionSpace
+from mapper.space_limits import SpaceLimits
+from mapper.synthetic import uniform
+from mapper.workload import Workload
+
+PROGRAM = parse_program("T(i,k) = A(i,j) * X(j,k)\nZ(i,k) = relu(T(i,k))")
+DATA = {"A": uniform((12, 9), 0.3, 1), "X": uniform((9, 8), 0.3, 2)}
+
+
+def region_space(limits: SpaceLimits) -> RegionSpace:
+    (region,) = fuse(PROGRAM, (False,), limits.orders).regions
+    return RegionSpace(Workload(PROGRAM, DATA), region, limits)
+
+
+def test_draws_cover_the_counted_choices_evenly() -> None:
+    limits = SpaceLimits(tiles={"i": (4, 0), "j": (3,), "k": (0,)}, max_lanes=2, partitions=("block",))
+    space = region_space(limits)
+    rng = np.random.default_rng(3)
+    drawn = Counter(str(space.draw(rng)) for _ in range(40 * space.count))
+    assert len(drawn) == space.count
+    assert chisquare(list(drawn.values())).pvalue > 1e-3
+
+
+def test_statements_agree_on_tiles_lanes_and_order() -> None:
+    space = region_space(SpaceLimits())
+    rng = np.random.default_rng(4)
+    for _ in range(50):
+        loops = space.draw(rng)
+        made = [loop for loop in loops[0].nest if loop[0] != "j"]
+        assert list(loops[1].nest) == made
+        assert loops[1].parallel == tuple(lane for lane in loops[0].parallel if lane[0] != "j")
+
+
+class First:
+    """Takes the first choice, notes what was asked."""
+
+    def __init__(self) -> None:
+        self.asked: dict[str, int] = {}
+
+    def categorical(self, name: str, choices):  # type: ignore[no-untyped-def]
+        self.asked[name] = len(choices)
+        return choices[0]
+
+    def integer(self, name: str, low: int, high: int) -> int:
+        self.asked[name] = high - low + 1
+        return low
+
+
+def test_knobs_by_name() -> None:
+    chooser = First()
+    loops = region_space(SpaceLimits(max_lanes=4)).choose(chooser)
+    assert loops[0].tiles and not loops[0].parallel
+    # three indices in any order with i and k told apart from j, as the second statement must see them: 6 orders
+    assert chooser.asked["order.S0+S1"] == 6
+    assert chooser.asked["tileorder.S0+S1"] == 6
+    assert {"tiled.S0.i", "tile.S0.i", "lanes.S0+S1"} <= set(chooser.asked)
+    assert not any(name.startswith("partition") for name in chooser.asked)  # one lane is not dealt out
+
+
+def test_many_orders_become_a_number() -> None:
+    text = "Z(a,b,c,d,e,f) = A(a,b,c) * B(d,e,f)"
+    program = parse_program(text)
+    data = {"A": uniform((2, 2, 2), 1.0, 1), "B": uniform((2, 2, 2), 1.0, 2)}
+    (region,) = fuse(program, (), {}).regions
+    chooser = First()
+    RegionSpace(Workload(program, data), region, SpaceLimits()).choose(chooser)
+    assert chooser.asked["order.S0"] == 720
