@@ -23,6 +23,7 @@ from mapper.dtypes import FP32
 from mapper.errors import InputError, nearest
 from mapper.formats import COMPRESSED, DENSE
 from mapper.lanes import Slice, lane_slices
+from mapper.locating import located
 from mapper.mapping import Loop, Mapping
 from mapper.program import ZERO_PRESERVING, Access
 from mapper.residency import OVERBOOKED
@@ -191,6 +192,13 @@ class Nest:
             others = [o.leaf(self.loops, depth - 1) for m, o in enumerate(self.operands) if m != n]
             return self._per_lane([(1, [own, *others])], depth)
         return self._per_lane([(1, [own])], depth)
+
+    def located(self, depth: int) -> tuple[int, ...]:
+        """Operands whose dense level at loop ``depth`` is located, not scanned."""
+        if self.model.mapping.joins != "locate":
+            return ()
+        kinds = [o.layout.kinds if o.stored else None for o in self.operands]
+        return located(self.statement, self.plan, kinds, self.loops[depth - 1])
 
     def tile_depth(self, n: int) -> int:
         """Depth of the innermost tile loop of operand ``n``, 0 where it has none."""

@@ -115,12 +115,13 @@ class _Tally:
         """Scanners, join, repeats and tile loads of one loop."""
         nest, loop = self.nest, self.nest.loops[q - 1]
         name, full = f"{self.label}.{_text(loop)}", self.stream(q)
-        present = [o for o in nest.operands if loop in o.loops]
+        found = nest.located(q)
+        present = [o for n, o in enumerate(nest.operands) if loop in o.loops and n not in found]
         later = {i for i, _ in nest.loops[q:]}
         absent = len(nest.operands) - len(present) + sum(i in later and i != loop[0] for i in nest.universal)
-        scans = [nest.scanned(n, q) for n, o in enumerate(nest.operands) if loop in o.loops]
+        scans = [nest.scanned(n, q) for n, o in enumerate(nest.operands) if loop in o.loops and n not in found]
         scans += [self.prefixes[q]] * (loop[0] in nest.universal)
-        coordinates, payload = _copies(self._crd_readers(q)), _copies(2 if absent else 1)
+        coordinates, payload = _copies(self._crd_readers(q) + len(found)), _copies(2 if absent else 1)
         joined = len(scans) > 1
         for n, elements in enumerate(scans):
             who = present[n].access.tensor if n < len(present) else "all"
@@ -139,6 +140,8 @@ class _Tally:
             self._unit(
                 "repeat", f"repeat {name}", full * self._round_trips(), (_copies(absent) + absent) * float(full.sum())
             )
+        for n in found:
+            self._unit("locate", f"locate {nest.operands[n].access.tensor} {name}", full, float(full.sum()))
         for n, operand in enumerate(nest.operands):
             if operand.stored and nest.load_depth(n) == q and self.machine.dram_channels is not None:
                 self._unit("tile_load", f"load {operand.access.tensor} {self.label}", full, float(full.sum()))

@@ -28,6 +28,7 @@ UNIT_UM2: dict[str, float] = {
     "accumulate": 6200,  # adder and search by key; its SRAM is counted apart
     "tile_load": 3000,  # a DMA engine
     "store": 3000,
+    "locate": 800,  # as array
 }
 """Assumption: um2 of the logic of one unit of each kind, without its FIFOs and memories."""
 
@@ -35,7 +36,7 @@ FREE_KINDS = frozenset({
     "root", "fork", "repeat_signal", "source", "sink", "convert",  # wiring, the host's side, whole units in sequence
     "number", "drop_empty", "stream_scan",  # Assumption: a counter or a comparator in a unit beside them
     "crd_write", "value_write",  # Comal's, whose machine is endless
-    "locate", "mask", "hold", "drop_fiber", "scatter", "gather", "combine", "block_alu", "python",  # in no mapping
+    "mask", "hold", "drop_fiber", "scatter", "gather", "combine", "block_alu", "python",  # in no mapping
 })  # fmt: skip
 """Kinds that no machine budgets and that have no area."""
 

@@ -11,6 +11,7 @@ import numpy as np
 from mapper.dtypes import DTYPES, LARGEST
 from mapper.formats import block_of, kinds_problem, pads, slots_of, writable
 from mapper.fusion import JOINED_LANES
+from mapper.locating import JOINS
 from mapper.lowering import statement_units
 from mapper.machine import Machine
 from mapper.mapping import PARTITIONS, Loops, Mapping
@@ -23,7 +24,20 @@ from mapper.storage import Layout, group_problem, layout_of, stored_positions
 from mapper.violation import Violation
 from mapper.workload import Workload
 
-PORTED = {"scan", "repeat", "intersect", "union", "array", "alu", "map", "reduce", "accumulate", "tile_load", "store"}
+PORTED = {
+    "scan",
+    "repeat",
+    "intersect",
+    "union",
+    "array",
+    "alu",
+    "map",
+    "reduce",
+    "accumulate",
+    "tile_load",
+    "store",
+    "locate",
+}
 """Context kinds that a machine may budget."""
 
 MOST_POSITIONS = 2**28
@@ -44,6 +58,8 @@ def violations(workload: Workload, mapping: Mapping, machine: Machine) -> tuple[
         return (Violation("wrong-program", got, want, "mapping"),)
     if mapping.residency not in RESIDENCIES:
         return (Violation("residency", mapping.residency, f"one of {', '.join(RESIDENCIES)}", "mapping"),)
+    if mapping.joins not in JOINS:
+        return (Violation("joins", mapping.joins, f"one of {', '.join(JOINS)}", "mapping"),)
     if machine.dram_channels is not None and tiles_ahead(machine, mapping.residency) < 1:
         limit = "at least 2 under keep: one for the tiles that stay, one for the others"
         return (Violation("keep-buffers", f"prefetch_tiles {machine.prefetch_tiles}", limit, "machine"),)
@@ -107,7 +123,11 @@ def _statement_units(
         if edge.consumer == number
     )
     stored = program.statements[number].target.tensor in dict(region.stored)
-    key = (number, shape, streams, stored, machine.dram_channels is None)
+    dense: tuple[tuple[str, ...] | None, ...] = ()
+    if mapping.joins == "locate":
+        formats = dict(mapping.formats)
+        dense = tuple(formats.get(a.tensor) for a in program.statements[number].operands)
+    key = (number, shape, streams, stored, machine.dram_channels is None, dense)
     if key not in workload.unit_counts:
         units = statement_units(workload, mapping, machine, region, number)
         workload.unit_counts[key] = Counter({kind: n for kind, n in units.items() if kind in PORTED})

@@ -22,6 +22,7 @@ from mapper.dtypes import rounded, value_width
 from mapper.graph import Graph
 from mapper.graph_builder import GraphBuilder, Stream
 from mapper.lanes import Slice, lane_slices
+from mapper.locating import located
 from mapper.machine import Machine
 from mapper.mapping import Loop, Loops, Mapping
 from mapper.operands import LaneSlices, Operand, StoredOperand, StreamOperand, Universe, loop_name
@@ -171,9 +172,23 @@ class _RegionLowering:
         ]
         everywhere: list[Operand] = [*operands, *self._universes(number, statement, loops, slices, suffix)]
         join = "intersect" if statement.kind == "contract" else "union"
-        crds = self._iterate(f"S{number}", join, loops.nest, everywhere, suffix)
+        crds = self._iterate(f"S{number}", join, loops.nest, everywhere, suffix, self._located(number, operands))
         val = self._compute(number, statement, operands, suffix)
         return self._reduce(number, statement, loops, crds, val, suffix)
+
+    def _located(
+        self, number: int, operands: Sequence[StoredOperand | StreamOperand]
+    ) -> dict[Loop, list[StoredOperand]]:
+        """The operands whose dense level is located, per loop."""
+        if self._mapping.joins != "locate":
+            return {}
+        statement, loops = self._workload.program.statements[number], self._mapping.loops[number]
+        kinds = [self._mapping.kinds(o.tensor) if isinstance(o, StoredOperand) else None for o in operands]
+        return {
+            loop: [o for n, o in enumerate(operands) if n in found and isinstance(o, StoredOperand)]
+            for loop in loops.nest
+            for found in [located(statement, loops, kinds, loop)]
+        }
 
     def _lane_slices(self, number: int, loops: Loops, lanes: Lanes) -> LaneSlices:
         """The slice of each loop that this lane restricts."""
@@ -242,12 +257,14 @@ class _RegionLowering:
         ]
 
     def _iterate(
-        self, name: str, join: str, nest: tuple[Loop, ...], operands: Sequence[Operand], suffix: str
-    ) -> dict[Loop, Stream]:
+        self, name: str, join: str, nest: tuple[Loop, ...], operands: Sequence[Operand], suffix: str,
+        located: dict[Loop, list[StoredOperand]] | None = None,
+    ) -> dict[Loop, Stream]:  # fmt: skip
         crds = {}
         for loop in nest:
             label = f"{name}.{loop_name(loop)}{suffix}"
-            present = [o for o in operands if loop in o.loops]
+            found = (located or {}).get(loop, [])
+            present = [o for o in operands if loop in o.loops and o not in found]
             joined = len(present) > 1
             scans = [o.scan(self._build, loop, joined) for o in present]
             crd, payloads = scans[0][0], [ref for _, ref in scans]
@@ -258,10 +275,14 @@ class _RegionLowering:
             for operand, payload in zip(present, payloads, strict=True):
                 operand.accept(self._build, loop, payload, joined)
             absent = [o for o in operands if loop not in o.loops and o.needed_after(loop, nest)]
-            if absent:
+            if absent or found:
                 (signal,) = self._build.add("repeat_signal", f"signal {label}", [payloads[0]])
-                for n, operand in enumerate(absent):
+                for n, operand in enumerate([*absent, *found]):
+                    if operand in found:
+                        operand.open(self._build, loop)
                     (operand.ref,) = self._build.add("repeat", f"repeat {label}.{n}", [operand.ref, signal])
+            for operand in found:
+                operand.locate(self._build, loop, crd)
         return crds
 
     def _compute(

@@ -60,6 +60,7 @@ class Mapping:
     fp32. ``residency``: what a tile buffer does with tiles it held before: ``none`` fetches at
     every visit, ``lru`` keeps the most recently used that fit, ``keep`` the first that fit, ``overbooked`` as ``lru``
     but of a tile larger than the buffer its head. ``machine``: chosen values of machine knobs.
+    ``joins``: whether a product looks coordinates up in dense levels (``locate``) or scans them (``intersect``).
     ``variant``: which rewriting of the program is meant (``rewrites.variants``), empty for the program as written.
     """
 
@@ -69,6 +70,7 @@ class Mapping:
     residency: str = "none"
     machine: tuple[tuple[str, int | float | None], ...] = ()
     variant: str = ""
+    joins: str = "intersect"
     dtypes: tuple[tuple[str, str], ...] = ()
 
     @property
@@ -105,5 +107,6 @@ class Mapping:
             residency=data["residency"],
             machine=tuple((name, value) for name, value in data["machine"]),
             variant=data["variant"],
+            joins=data["joins"],
             dtypes=tuple((t, dtype) for t, dtype in data.get("dtypes", ())),
         )

@@ -58,9 +58,20 @@ class StoredOperand:
         if not self._load_before and not self._load_after:
             self._load(build)
 
-    def scan(self, build: GraphBuilder, loop: Loop, joined: bool) -> tuple[Stream, Stream]:
+    def open(self, build: GraphBuilder, loop: Loop) -> None:
+        """Called before the level at ``loop`` is walked."""
         if loop == self._load_before:
             self._load(build)
+
+    def locate(self, build: GraphBuilder, loop: Loop, crd: Stream) -> None:
+        """Goes to the coordinates ``crd`` of the dense level at ``loop``; the reference was repeated over them."""
+        arrays = {} if self._storage is None else self._storage.levels[self.loops.index(loop)].scan_arrays
+        name = f"locate {self.name}.{loop_name(loop)}"
+        (found,) = build.add("locate", name, [crd, self.ref], 1, {}, arrays)
+        self.accept(build, loop, found, False)
+
+    def scan(self, build: GraphBuilder, loop: Loop, joined: bool) -> tuple[Stream, Stream]:
+        self.open(build, loop)
         params: dict[str, Any] = {**lane_params(self._slices, loop)}
         arrays: dict[str, Any] = {}
         if self._storage is not None:

@@ -205,7 +205,7 @@ class ProgramSpace:
             (f"{self.prefix}format.{tensor}", tuple(map(str, self._allowed_formats(tensor))))
             for tensor in stored_tensors(self.workload, fusion.cuts)
         ]
-        knobs.append(("residency", self._residencies))
+        knobs += [("residency", self._residencies), ("joins", limits.joins)]
         knobs += [(f"machine.{name}", values) for name, values in sorted(limits.machine.items())]
         return knobs
 
@@ -229,7 +229,9 @@ class ProgramSpace:
             dtypes += [(tensor, form.dtype)] * (form.dtype != FP32)
         machine = tuple((k.removeprefix("machine."), v) for k, v in sorted(picks.items()) if k.startswith("machine."))
         ordered = tuple(loops[n] for n in sorted(loops))
-        return Mapping(fusion.cuts, ordered, tuple(formats), picks["residency"], machine, self.label, tuple(dtypes))
+        return Mapping(
+            fusion.cuts, ordered, tuple(formats), picks["residency"], machine, self.label, picks["joins"], tuple(dtypes)
+        )
 
 
 def _format_order(tensor: str, formats: str, orders: dict[int, tuple[str, ...]]) -> Violation:

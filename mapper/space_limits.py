@@ -22,8 +22,8 @@ class SpaceLimits:
     ``formats``: choices per tensor. ``orders``: choices per target tensor. ``tiles``: extents per index name
     (0: not tiled). ``fuse``: per computed tensor, ``fuse_others`` for the rest: fused or cut wherever regions allow.
     ``partitions``: how lanes share coordinates. ``rewrites``: kinds of rewriting that are searched
-    (``rewrites.KINDS``); ``variants``: labels of rewritings, instead of all of these kinds. ``machine``: values per
-    machine field.
+    (``rewrites.KINDS``); ``variants``: labels of rewritings, instead of all of these kinds. ``joins``: how products
+    meet dense levels (``locating.JOINS``). ``machine``: values per machine field.
     """
 
     formats: dict[str, tuple[Format, ...]] = field(default_factory=dict)
@@ -37,6 +37,7 @@ class SpaceLimits:
     max_lanes: int = 8
     parallel_indices: tuple[str, ...] | None = None
     residency: tuple[str, ...] = ("none", "lru", "keep")
+    joins: tuple[str, ...] = ("locate",)
     machine: dict[str, tuple[Scalar, ...]] = field(default_factory=dict)
 
     def chosen_variants(self, program: Program) -> tuple[str, ...]:

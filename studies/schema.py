@@ -90,6 +90,7 @@ class MappingModel(_Strict):
     fuse: Literal["all", "none"] | dict[str, bool] = {}
     cut: Words | None = None
     rewrite: Words | None = None
+    joins: Words | None = None
 
 
 class SearchModel(_Strict):

@@ -7,6 +7,7 @@ from typing import Any
 
 from mapper.errors import InputError
 from mapper.formats import Format, parse_format
+from mapper.locating import JOINS
 from mapper.machine import Machine, load_machine, numeric_fields
 from mapper.mapping import PARTITIONS
 from mapper.program import Program
@@ -81,6 +82,8 @@ def _mapping(document: Document, model: MappingModel, program: Program) -> dict[
     indices = tuple(dict.fromkeys(i for s in program.statements for i in s.indices))
     for n, index in enumerate(model.parallel.index or ()):
         document.known(("mapping", "parallel", "index", n), index, indices)
+    for n, joins in enumerate(model.joins or ()):
+        document.known(("mapping", "joins", n), joins, JOINS)
     for n, residency in enumerate(model.residency or ()):
         document.known(("mapping", "residency", n), residency, RESIDENCIES)
     for index in model.tiles:
@@ -103,6 +106,7 @@ def _mapping(document: Document, model: MappingModel, program: Program) -> dict[
         ("parallel_indices", model.parallel.index),
         ("partitions", model.parallel.partition),
         ("residency", model.residency),
+        ("joins", model.joins),
     ):
         if choices is not None:
             said[name] = tuple(dict.fromkeys(choices))
