@@ -22,7 +22,8 @@ outer to inner, tile loops above all others; a statement without loops is ``scal
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping as MappingABC
+from collections.abc import Iterable, Iterator
+from collections.abc import Mapping as MappingABC
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -208,7 +209,7 @@ class _Reader:
         }
         accesses = [(s.target.tensor, access) for s in program.statements for access in (s.target, *s.operands)]
         modes = {access.tensor: len(access.indices) for _, access in accesses if access.tensor not in streamed}
-        section = self._section("formats", modes, modes, {t: "it is fused, so never stored" for t in streamed})
+        section = self._section("formats", modes, modes, dict.fromkeys(streamed, "it is fused, so never stored"))
         found = []
         for tensor in sorted(modes):
             place = ("formats", tensor)
@@ -216,9 +217,10 @@ class _Reader:
                 form = parse_format(str(section[tensor]), modes[tensor])
             except InputError as error:
                 raise self.document.error(place, str(error)) from error
-            for target, access in accesses if form.mode_order else ():
-                if access.tensor == tensor and (walked := _modes(access, loops[target])) != form.mode_order:
-                    text = f"{form} has modes {_csv(form.mode_order)}, but the loops of {target} walk {_csv(walked)}"
+            for target, access in accesses:
+                walked = _modes(access, loops[target])
+                if access.tensor == tensor and form.mode_order not in (None, walked):
+                    text = f"{form} fixes the order of modes, but the loops of {target} walk {_csv(walked)}"
                     raise self.document.error(place, f"{text}; name level kinds instead: {','.join(form.kinds)}")
             found.append((tensor, form))
         return found

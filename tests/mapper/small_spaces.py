@@ -14,12 +14,18 @@ RDA = load_machine("rda")
 
 PROGRAMS = {
     "product": ("Z(i,j) = A(i,k) * B(k,j)", {"A": (40, 30), "B": (30, 20)}),
-    "layer": ("Z(i,m) = relu((A(i,j) * X(j,k)) * W(k,m) + b(m))", {"A": (24, 24), "X": (24, 24), "W": (24, 8), "b": (8,)}),
+    "layer": (
+        "Z(i,m) = relu((A(i,j) * X(j,k)) * W(k,m) + b(m))",
+        {"A": (24, 24), "X": (24, 24), "W": (24, 8), "b": (8,)},
+    ),
     "masked": ("Z(i,j) = M(i,j) * (Q(i,k) * K(j,k))", {"M": (20, 20), "Q": (20, 12), "K": (20, 12)}),
     "tensor": ("Z(i,r) = X(i,j,k) * B(j,r) * C(k,r)", {"X": (12, 10, 9), "B": (10, 8), "C": (9, 8)}),
-    "shared": ("T(i,j) = A(i,k) * B(k,j)\nY(i,j) = relu(T(i,j))\nz(i) = T(i,j) * v(j)", {"A": (20, 16), "B": (16, 18), "v": (18,)}),
+    "shared": (
+        "T(i,j) = A(i,k) * B(k,j)\nY(i,j) = relu(T(i,j))\nz(i) = T(i,j) * v(j)",
+        {"A": (20, 16), "B": (16, 18), "v": (18,)},
+    ),
     "total": ("s = x(i) * y(i)", {"x": (30,), "y": (30,)}),
-}  # fmt: skip
+}
 
 
 def workload(name: str) -> Workload:

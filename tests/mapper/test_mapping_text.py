@@ -87,13 +87,14 @@ def test_an_edited_text() -> None:
         ("> k > j", "> q > j", "mapping:5:34: unknown index 'q'. Valid: i, j, k."),
         ("> k > j", "> k", "mapping:5:6: T also needs a loop over j"),
         ("> k > j", "> k > k > j", "mapping:5:38: a second loop over k"),
-        ("> k > j", "> k.tile(2) > k > j", "mapping:5:34: tile loops stand above all others, but k.tile follows i"),
+        ("> k > j", "> k.tile(2) > k > j", "mapping:5:34: a second tile loop over k"),
+        ("> k > j", "> k > j.tile(2) > j", "mapping:5:38: tile loops stand above all others, but j.tile follows k"),
         ("k.tile(4)", "k.tile", "mapping:5:18: 'k.tile' is no loop: write i or i.tile(64)"),
         ("4 over i (balanced)", "4 over q (balanced)", "mapping:9:6: unknown index 'q'. Valid: i, j, k."),
         ("2 over j (balanced)", "2 over j (blocks)", "mapping:9:27: unknown partition 'blocks'. Did you mean 'block'"),
         ("2 over j (balanced)", "2 j", "mapping:9:27: '2 j' are no lanes: write 4 over i (balanced)"),
         ("B: csf", "B: csff", "mapping:13:6: unknown format 'csff' for 2 modes. Did you mean 'csf'"),
-        ("B: csf", "B: csc", "mapping:13:6: csc has modes 1,0, but the loops of T walk 0,1; name level kinds instead"),
+        ("B: csf", "B: csc", "mapping:13:6: csc fixes the order of modes, but the loops of T walk 0,1; name level kinds"),
         ("  B: csf\n", "", "mapping:11:1: section formats must also say B"),
         ("  B: csf\n", "  B: csf\n  T: csf\n", "mapping:14:3: 'T' has no place here: it is fused, so never stored"),
         ("residency: lru", "residency: mru", "mapping:15:12: unknown choice 'mru' of residency. Did you mean 'lru'"),
@@ -109,7 +110,7 @@ def test_errors_are_placed(old: str, new: str, told: str) -> None:
 
 
 def test_a_mapping_of_another_program() -> None:
-    with pytest.raises(InputError, match="has 1 edges and 2 statements, not 0, 1"):
+    with pytest.raises(InputError, match="has 1 edges and 2 statements, not 0 and 1"):
         format_mapping(parse_program("Z(i,j) = A(i,k) * B(k,j)"), FUSED)
 
 
