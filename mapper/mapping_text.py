@@ -52,9 +52,8 @@ def mapping_fields(program: Program, mapping: Mapping) -> dict[str, Any]:
     targets = [s.target.tensor for s in rewritten.statements]
     if (len(mapping.cuts), len(mapping.loops)) != (len(rewritten.edges), len(targets)):
         got = f"{len(mapping.cuts)} edges and {len(mapping.loops)} statements"
-        raise InputError(
-            f"the mapping must be of this program, but has {got}, not {len(rewritten.edges)}, {len(targets)}"
-        )
+        want = f"{len(rewritten.edges)} and {len(targets)}"
+        raise InputError(f"the mapping must be of this program, but it has {got}, not {want}")
     edges = zip(rewritten.edges, mapping.cuts, strict=True)
     loops = dict(zip(targets, mapping.loops, strict=True))
     sections = {

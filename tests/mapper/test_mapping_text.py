@@ -94,7 +94,7 @@ def test_an_edited_text() -> None:
         ("2 over j (balanced)", "2 over j (blocks)", "mapping:9:27: unknown partition 'blocks'. Did you mean 'block'"),
         ("2 over j (balanced)", "2 j", "mapping:9:27: '2 j' are no lanes: write 4 over i (balanced)"),
         ("B: csf", "B: csff", "mapping:13:6: unknown format 'csff' for 2 modes. Did you mean 'csf'"),
-        ("B: csf", "B: csc", "mapping:13:6: csc fixes the order of modes, but the loops of T walk 0,1; name level kinds"),
+        ("B: csf", "B: csc", "mapping:13:6: csc fixes the order of modes, but the loops of T walk 0,1"),
         ("  B: csf\n", "", "mapping:11:1: section formats must also say B"),
         ("  B: csf\n", "  B: csf\n  T: csf\n", "mapping:14:3: 'T' has no place here: it is fused, so never stored"),
         ("residency: lru", "residency: mru", "mapping:15:12: unknown choice 'mru' of residency. Did you mean 'lru'"),
