@@ -70,8 +70,8 @@ class Mapping:
     residency: str = "none"
     machine: tuple[tuple[str, int | float | None], ...] = ()
     variant: str = ""
-    joins: str = "intersect"
     dtypes: tuple[tuple[str, str], ...] = ()
+    joins: str = "intersect"
 
     @property
     def key(self) -> str:
