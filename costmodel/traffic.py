@@ -201,10 +201,10 @@ def _in_parts(model: Model, name: str, lanes: dict[int, Lanes]) -> TensorStatist
 
 
 def _conversion(model: Model, step: Conversion, machine: Machine) -> list[Transfer]:
-    stats = model.stats(step.tensor, model.workload.tensor(step.tensor).shape)
     found = []
-    for way, layout in (("read", step.source), ("write", step.result)):
+    for way, tensor, layout in (("read", step.tensor, step.source), ("write", step.made, step.result)):
+        stats = model.stats(tensor, model.workload.tensor(tensor).shape)
         sizes = tile_sizes(model.statistics, stats, layout, machine)
-        traffic = TensorTraffic(step.tensor, "convert", way, sizes.total_values, sizes.total_metadata)
-        found.append(Transfer(traffic, 1.0, traffic.bytes, np.ones(1), f"convert {step.tensor}"))
+        traffic = TensorTraffic(tensor, "convert", way, sizes.total_values, sizes.total_metadata)
+        found.append(Transfer(traffic, 1.0, traffic.bytes, np.ones(1), step.name))
     return found

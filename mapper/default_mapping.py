@@ -33,7 +33,7 @@ def default_mapping(space: MappingSpace) -> Mapping:
 
 def _default_loops(statement: Statement, extents: dict[str, int], machine: Machine) -> Loops:
     order = row_major_order(statement)
-    if machine.buffer_bytes is None:
+    if machine.buffer_bytes is None or statement.kind == "view":
         return Loops(order)
     modes = max(1, *(len(a.indices) for a in (statement.target, *statement.operands)))
     tile = 1
@@ -43,7 +43,10 @@ def _default_loops(statement: Statement, extents: dict[str, int], machine: Machi
 
 
 def row_major_order(statement: Statement) -> tuple[str, ...]:
-    """An order that walks every operand row by row where one exists, else the order of appearance."""
+    """An order that walks every operand row by row where one exists, else the order of appearance; for a view, which
+    has one order alone, that of its target."""
+    if statement.kind == "view":
+        return statement.indices
     after: dict[str, set[str]] = {i: set() for i in statement.indices}
     for access in statement.operands:
         for outer, inner in itertools.pairwise(access.indices):

@@ -117,6 +117,9 @@ def _statement_units(
 def _loop_violations(workload: Workload, mapping: Mapping, number: int) -> list[Violation]:
     statement, loops = workload.program.statements[number], mapping.loops[number]
     extents, where, found = workload.extents[number], f"S{number}", []
+    if statement.kind == "view":
+        only = Loops(statement.indices)
+        return [] if loops == only else [Violation("view-loops", f"{loops}", f"{only}, as a view has no choice", where)]
     if sorted(loops.order) != sorted(statement.indices):
         found.append(Violation("order", f"{loops.order}", f"a permutation of {statement.indices}", where))
     for index, tile in loops.tiles:

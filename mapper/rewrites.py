@@ -279,6 +279,8 @@ class _Lifting:
     def _lift(self, number: int, names: dict[str, str]) -> Access | None:
         """The lifted result of a statement in the reader's names (``names``: those of its target)."""
         statement = self.program.statements[number]
+        if statement.kind == "view":
+            return None
         dense = statement.kind == "map" and statement.function not in ("relu", "sparse_relu", "scale", "gelu", "tanh")
         if dense or (statement.kind == "contract" and statement.reduction != "sum"):
             return None

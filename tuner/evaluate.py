@@ -15,7 +15,7 @@ from hwsim import Limits, Profile, energy_pj, simulate
 from mapper.lowering import collect_output, lower_conversion, lower_region
 from mapper.machine import Machine
 from mapper.mapping import Mapping
-from mapper.precision import expected_outputs, multiply_scale, tolerance
+from mapper.precision import expected_outputs, multiply_scale, tolerance, viewed
 from mapper.regions import region_label
 from mapper.schedule import Conversion, Region, schedule
 from mapper.storage import Layout, Storage, store_tensor
@@ -90,7 +90,9 @@ def evaluate(
 
     for step in schedule(workload.program, mapping).steps:
         if isinstance(step, Conversion):
-            name, graph = f"convert {step.tensor}", lower_conversion(step, machine, storage_of)
+            if step.statement is not None:
+                data[step.made] = viewed(workload, mapping, step.statement, data[step.tensor])
+            name, graph = step.name, lower_conversion(step, machine, storage_of)
         else:
             name, graph = region_label(step.statements), lower_region(workload, mapping, machine, step, storage_of)
         profile = simulate(graph, limits, max_slices=max_slices)
