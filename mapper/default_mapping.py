@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 
 from mapper.formats import default_formats
 from mapper.legality import stored_tensors
@@ -15,23 +16,26 @@ from mapper.space import MappingSpace
 def default_mapping(space: MappingSpace) -> Mapping:
     """Nothing fused, row-major loops (Gustavson for a matrix product), row-dense compressed formats, one lane, no reuse
     between tiles, and the largest square power-of-two tile whose dense footprint fits the buffer. Machine knobs keep
-    the machine's own value where they offer it. Other limits of the space do not apply.
+    the machine's own value where they offer it. Other limits of the space do not apply. Of several inputs the one with
+    the smallest extents, or the least dense tensor, decides.
     """
-    workload, program = space.workload, space.workload.program
+    inputs, program = tuple(space.inputs.values()), space.workload.program
     cuts = (True,) * len(program.edges)
     loops = tuple(
-        _default_loops(statement, workload.extents[number], space.machine)
+        _default_loops(statement, [w.extents[number] for w in inputs], space.machine)
         for number, statement in enumerate(program.statements)
     )
-    tensors = ((name, workload.tensor(name)) for name in stored_tensors(workload, cuts))
-    formats = tuple(sorted((name, default_formats(t.ndim, t.density)[0].kinds) for name, t in tensors))
+    tensors = ((name, [w.tensor(name) for w in inputs]) for name in stored_tensors(space.workload, cuts))
+    formats = tuple(
+        sorted((name, default_formats(t[0].ndim, min(x.density for x in t))[0].kinds) for name, t in tensors)
+    )
     own = {name: getattr(space.machine, name) for name in space.limits.machine}
     knobs = sorted(space.limits.machine.items())
     machine = tuple((name, own[name] if own[name] in values else values[0]) for name, values in knobs)
     return Mapping(cuts, loops, formats, "none", machine)
 
 
-def _default_loops(statement: Statement, extents: dict[str, int], machine: Machine) -> Loops:
+def _default_loops(statement: Statement, extents: Sequence[dict[str, int]], machine: Machine) -> Loops:
     order = row_major_order(statement)
     if machine.buffer_bytes is None or statement.kind == "view":
         return Loops(order)
@@ -39,7 +43,7 @@ def _default_loops(statement: Statement, extents: dict[str, int], machine: Machi
     tile = 1
     while (2 * tile) ** modes * machine.value_bytes <= machine.buffer_bytes:
         tile *= 2
-    return Loops(order, tuple((i, tile) for i in order if tile < extents[i]))
+    return Loops(order, tuple((i, tile) for i in order if tile < min(e[i] for e in extents)))
 
 
 def row_major_order(statement: Statement) -> tuple[str, ...]:

@@ -69,7 +69,7 @@ class _Windows:
                     self._leader[self._first((number, index))] = self._first(origin)
         for tensor, shape in self.shapes.items():
             self._extents |= {self._first((tensor, mode)): extent for mode, extent in enumerate(shape)}
-        while any([self._solve(n, s, w) for n, s in enumerate(self.program.statements) for w in s.windows]):
+        while any(self._solve(n, s, w) for n, s in enumerate(self.program.statements) for w in s.windows):
             pass
 
     def bind(self, number: int, window: Affine, extents: dict[str, int]) -> None:

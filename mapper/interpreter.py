@@ -53,9 +53,7 @@ def evaluate(program: Program, tensors: Mapping[str, SparseTensor]) -> dict[str,
     return {name: known[name] for name in program.producers}
 
 
-def result_of(
-    statement: Statement, tensors: Mapping[str, SparseTensor], extents: Mapping[str, int]
-) -> SparseTensor:
+def result_of(statement: Statement, tensors: Mapping[str, SparseTensor], extents: Mapping[str, int]) -> SparseTensor:
     """What one statement makes of its operands in ``tensors``; ``extents`` as ``bind_extents`` gives them."""
     return _STATEMENTS[statement.kind](statement, tensors, extents)
 

@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import bisect
 import itertools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 
 import numpy as np
@@ -21,7 +22,7 @@ from mapper.errors import EmptySpace, IllegalMapping
 from mapper.fusion import Fusion, draw
 from mapper.legality import violations
 from mapper.machine import Machine
-from mapper.mapping import Mapping
+from mapper.mapping import Mapping as MappingValue
 from mapper.program_space import ProgramSpace
 from mapper.region_space import Chooser, pick
 from mapper.space_limits import SpaceLimits, check_names
@@ -30,23 +31,42 @@ from mapper.workload import Workload
 
 
 class MappingSpace:
-    """All mappings of ``workload`` on ``machine`` within ``limits``."""
+    """All mappings of ``workload`` on ``machine`` within ``limits``.
 
-    def __init__(self, workload: Workload, machine: Machine, limits: SpaceLimits | None = None) -> None:
+    ``inputs``: other data for the same program, by name, the first of them ``workload``; a mapping must be legal for
+    each of them, what is offered depends on the first alone.
+    """
+
+    def __init__(
+        self,
+        workload: Workload,
+        machine: Machine,
+        limits: SpaceLimits | None = None,
+        inputs: Mapping[str, Workload] | None = None,
+    ) -> None:
         self.workload, self.machine, self.limits = workload, machine, limits or SpaceLimits()
+        self.inputs = dict(inputs or {"": workload})
         check_names(workload, self.limits)
         self.programs = {
             label: ProgramSpace(workload.variant(label), machine, self.limits, label)
             for label in self.limits.chosen_variants(workload.program)
         }
 
-    def machine_of(self, mapping: Mapping) -> Machine:
+    def machine_of(self, mapping: MappingValue) -> Machine:
         """The machine with the mapping's values of machine knobs."""
         return self.machine.with_fields(**dict(mapping.machine))
 
-    def violations(self, mapping: Mapping) -> tuple[Violation, ...]:
-        """Rules broken on the machine that the mapping asks for."""
-        return violations(self.workload, mapping, self.machine_of(mapping))
+    def violations(self, mapping: MappingValue) -> tuple[Violation, ...]:
+        """Rules broken on the machine that the mapping asks for, by the first input that breaks any."""
+        machine = self.machine_of(mapping)
+        for name, workload in self.inputs.items():
+            if broken := violations(workload, mapping, machine):
+                return tuple(replace(v, where=self.place(v.where, name)) for v in broken)
+        return ()
+
+    def place(self, where: str, name: str) -> str:
+        """``where`` with the name of the input, if there are several."""
+        return f"{where} for input {name}" if len(self.inputs) > 1 else where
 
     @cached_property
     def fusions(self) -> tuple[Fusion, ...]:
@@ -67,7 +87,9 @@ class MappingSpace:
         _ = self.fusions  # an empty space is an error
         return list(itertools.accumulate(program.size for program in self.programs.values()))
 
-    def sample(self, rng: np.random.Generator, fusions: Sequence[Fusion] | None = None, tries: int = 10_000) -> Mapping:
+    def sample(
+        self, rng: np.random.Generator, fusions: Sequence[Fusion] | None = None, tries: int = 10_000
+    ) -> MappingValue:
         """A legal mapping, uniformly from the space or from the part that ``fusions`` span.
 
         Raises EmptySpace naming the rules that forbade all ``tries``.
@@ -93,7 +115,7 @@ class MappingSpace:
         text = ", ".join(f"{rule} ({n} times)" for rule, n in sorted(reasons.items(), key=lambda r: -r[1]))
         raise EmptySpace(f"no legal mapping among {tries} uniform draws: forbidden by {text}")
 
-    def choose(self, chooser: Chooser) -> Mapping:
+    def choose(self, chooser: Chooser) -> MappingValue:
         """The mapping that ``chooser`` makes, one named knob at a time; knobs without a choice are not asked, and a
         knob of one name always has the same choices.
 

@@ -50,7 +50,11 @@ ERRORS = [
     ("Z(i) = A(i j)", "           ^", "expected ',' or ')' after index 'i', got 'j'"),
     ("Z(i) = A(i,,j)", "           ^", "expected the name of an index in 'A', got ','"),
     ("Z(i) = A(,i)", "         ^", "expected the name of an index in 'A', got ','"),
-    ("Z(i) = A(i+k*2)", "            ^", "coordinates are sums such as 2*p+r-1, of indices, multiples and numbers, got 'i"),
+    (
+        "Z(i) = A(i+k*2)",
+        "            ^",
+        "coordinates are sums such as 2*p+r-1, of indices, multiples and numbers, got 'i",
+    ),
     ("Z(i+1) = A(i)", "  ^", "the target takes an index per mode, got i+1; read windows on the right side"),
     ("Z(i) = A(7-i)", "          ^", "index 'i' cannot be subtracted"),
     ("Z(i) = A(0*i+1)", "         ^", "the coefficient of 'i' must be at least 1"),
