@@ -41,7 +41,7 @@ def bind_extents(program: Program, shapes: Mapping[str, tuple[int, ...]]) -> tup
                 if extents.setdefault(index, extent) != extent:
                     message = f"index {index!r} has extent {extents[index]} by {setter[index]}, but {here} has {extent}"
                     raise InputError(f"{message} (in {statement}); the data or the indices must change")
-        for window in statement.windows:
+        for window in (w for w in statement.windows if not w.plain):
             windows.bind(number, window, extents)
         known[statement.target.tensor] = tuple(extents[index] for index in statement.target.indices)
         bound.append(extents)

@@ -95,8 +95,8 @@ def tune(
         "storage": storage,
     }
     held = {t: SparseTensor.from_any(data) for t, data in tensors.items()}
-    for name, own in (inputs or {}).items():
-        held |= {f"{t} of {name}": SparseTensor.from_any(data) for t, data in own.items()}
+    for which, own in (inputs or {}).items():
+        held |= {f"{t} of {which}": SparseTensor.from_any(data) for t, data in own.items()}
     spec = spec_from_values(values, folder=Path.cwd(), name=name, in_memory=held)
     session = open_session(load_problem(spec, held))
     try:

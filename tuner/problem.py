@@ -16,7 +16,7 @@ from studies.spec import StudySpec
 
 @dataclass(frozen=True, eq=False)
 class Problem:
-    """What one study searches: the space, what counts as good, and how long to look. ``workload``: of the first input."""
+    """What one study searches: the space, what counts as good, how long to look. ``workload``: of the first input."""
 
     spec: StudySpec
     workload: Workload
