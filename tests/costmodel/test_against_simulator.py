@@ -41,6 +41,10 @@ CASES = {
         "B": ("dense", {"shape": (30, 6)}),
         "C": ("dense", {"shape": (20, 6)}),
     },
+    "Z(o,p,q) = X(c,2*p+r-1,q+s) * W(o,c,r,s)": {
+        "X": ("uniform", {"shape": (8, 16, 16), "density": 0.2}),
+        "W": ("uniform", {"shape": (6, 8, 3, 3), "density": 0.3}),
+    },
 }
 
 WITHIN = {"none": 1 + 1e-6, "lru": 2.0, "keep": 1.1, "overbooked": 1.1}
