@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from pathlib import Path
 from typing import Any
@@ -11,8 +12,9 @@ import pytest
 
 from hwsim import Limits
 from mapper.default_mapping import default_mapping
-from mapper.errors import InputError
+from mapper.errors import InputError, StudyError
 from mapper.machine import load_machine
+from mapper.mapping import Loops
 from mapper.notation import parse_program
 from mapper.space import MappingSpace
 from mapper.space_limits import SpaceLimits
@@ -73,7 +75,7 @@ def test_rows_keep_the_values_of_every_input(tmp_path: Path, how: str) -> None:
     contents = session.store.load("several")
     session.store.close()
     labels = [d.tensor for d in contents.datasets]
-    assert labels == ["A of thin", "B", "A of thick", "A of narrow", "B of narrow"]
+    assert sorted(labels) == ["A of narrow", "A of thick", "A of thin", "B", "B of narrow"]
     rows = [t for t in (contents.baseline, *contents.trials) if t and t.state == "simulated"]
     assert len(rows) >= 3
     for row in rows:
@@ -109,8 +111,8 @@ def test_identity_holds_every_input_and_how_they_count(tmp_path: Path) -> None:
 def test_a_mapping_must_be_legal_for_every_input(tmp_path: Path) -> None:
     """A tile of 16 splits an extent of 40, not one of 12: the violation names the input."""
     space = load_problem(load_spec(write(tmp_path))).space
-    mapping = next(m for m in map(space.programs[""].draw, map(np.random.default_rng, range(500)))
-                   if dict(m.loops[0].tiles).get("k", 0) >= 16)  # fmt: skip
+    loops = Loops(("i", "k", "j"), (("k", 16),))
+    mapping = dataclasses.replace(default_mapping(space), loops=(loops,))
     assert [(v.rule, v.where) for v in space.violations(mapping)] == [("tile-extent", "S0 for input narrow")]
     found = Worker(space, "mean").screen(mapping)
     assert found.estimate is None and found.verdicts[0].where == "S0 for input narrow"
@@ -120,10 +122,7 @@ def test_a_mapping_must_be_legal_for_every_input(tmp_path: Path) -> None:
 
 
 def test_forecast_counts_all_inputs(tmp_path: Path) -> None:
-    one = (
-        SPEC.split("  thick:", maxsplit=1)[0].replace("tensors:", "tensors:")
-        + "machine: {preset: rda}\nsearch: {workers: 1}\n"
-    )
+    one = SPEC.split("  thick:", maxsplit=1)[0] + "machine: {preset: rda}\nsearch: {workers: 1}\n"
     alone = forecast(load_problem(load_spec(write(tmp_path, text=one))))
     several = forecast(load_problem(load_spec(write(tmp_path))))
     assert several["tokens_median"] > alone["tokens_median"] > 0
@@ -137,7 +136,7 @@ def test_forecast_counts_all_inputs(tmp_path: Path) -> None:
         ("over_inputs: HOW", "over_inputs: median", "unknown name 'median' in search.over_inputs"),
         ("{shape: [60, 12]", "{shape: [60, 13]", "several.yaml:8:3: index 'k' has extent 13"),
         ("seed: 1}}", "seed: 1}, format: csr}", "unknown key 'format' in inputs.thin.A"),
-        ("thin: {A: {random: {shape: [60, 40], density: 0.02, seed: 1}}}", "thin: {}", "'A' needs either a file or random"),
+        ("thin: {A: {random: {shape: [60, 40], density: 0.02, seed: 1}}}", "thin: {}", "'A' needs either a file or"),
         ("thin: {A: {random: {shape: [60, 40], density: 0.02, seed: 1}}}", "thin: {A: {}}", "needs either a file or"),
     ],
 )  # fmt: skip
@@ -150,7 +149,7 @@ def test_what_is_wrong_is_placed(tmp_path: Path, old: str, new: str, told: str) 
 
 def test_how_to_combine_needs_inputs_to_combine(tmp_path: Path) -> None:
     text = "program: y(i) = A(i)\ntensors: {A: {random: {shape: [3], density: 1.0, seed: 1}}}\n"
-    with pytest.raises(InputError, match="several.yaml:3:10: over_inputs needs at least two inputs"):
+    with pytest.raises(InputError, match=r"several\.yaml:3:10: over_inputs needs at least two inputs"):
         load_spec(write(tmp_path, text=text + "search: {over_inputs: mean}\n"))
 
 
@@ -200,7 +199,7 @@ def test_a_store_survives_more_inputs(tmp_path: Path) -> None:
     session = open_session(load_problem(load_spec(spec)))
     session.store.close()
     write(tmp_path, text=SPEC.replace("  thick: {A: {random: {shape: [60, 40], density: 0.2, seed: 2}}}\n", ""))
-    with pytest.raises(Exception, match="data.thick"):
+    with pytest.raises(StudyError, match=r"data\.thick"):
         open_session(load_problem(load_spec(spec)))
     store = StudyStore(load_spec(spec).storage)
     assert [h.name for h in store.studies()] == ["several"]

@@ -36,8 +36,8 @@ def test_sampled_mappings_of_two_layers_and_a_shortcut() -> None:
     rng = np.random.default_rng(3)
     tensors = {"X": sparse(rng, 3, 7, 6, density=0.4), "W": sparse(rng, 3, 3, 3, 1, density=0.5),
                "V": sparse(rng, 3, 3, 3, 1, density=0.5)}  # fmt: skip
-    text = "Y(k,p,q) = relu(X(c,p+r-1,q) * W(k,c,r,s))\nZ(o,p,q) = relu(Y(k,p+r-1,q+s) * V(o,k,r,s) + X(o,p,q))"
-    workload = Workload(parse_program(text.replace("p+r-1,q) * W", "p+r-1,q+s) * W")), tensors)
+    text = "Y(k,p,q) = relu(X(c,p+r-1,q+s) * W(k,c,r,s))\nZ(o,p,q) = relu(Y(k,p+r-1,q+s) * V(o,k,r,s) + X(o,p,q))"
+    workload = Workload(parse_program(text), tensors)
     dense = {name: tensor.to_dense() for name, tensor in tensors.items()}
     hidden = np.maximum(correlated(dense["X"], dense["W"]), 0.0)
     want = np.maximum(correlated(hidden, dense["V"]) + dense["X"], 0.0)
@@ -50,8 +50,8 @@ def test_sampled_mappings_of_two_layers_and_a_shortcut() -> None:
 
 
 def test_windows_are_read_and_written_once_whatever_the_type() -> None:
-    """X has 20 stored of 40 positions; windows of 3 meet each entry that often but for the outermost two: the first
-    entry (at 0) and the last (at 38) lie in windows p-1 .. p+1, 0 in two of them, 38 in three. So 59 windows entries."""
+    """X stores every other of 40 positions. An entry at x lies in the windows p = x - 1, x, x + 1: three, but for the
+    entry at 0 two; so 59 are stored of 20."""
     x = SparseTensor.from_coo((40,), [np.arange(0, 40, 2)], np.arange(1.0, 21.0))
     w = SparseTensor.from_dense(np.ones(3))
     workload = Workload(parse_program("Z(p) = X(p+r-1) * W(r)"), {"X": x, "W": w})
@@ -61,7 +61,7 @@ def test_windows_are_read_and_written_once_whatever_the_type() -> None:
         mapping = Mapping((True,), (Loops(("p", "r")), Loops(("p", "r"))), formats, dtypes=dtypes)
         result = evaluate(workload, mapping, RDA, Limits())
         assert result.failure is None
-        moved = {(r["tensor"], r["direction"]): r for r in result.summary["steps"] and result.summary["traffic"]}
+        moved = {(r["tensor"], r["direction"]): r for r in result.summary["traffic"]}
         assert (moved["X", "read"]["values_bytes"], moved["X", "read"]["metadata_bytes"]) == (bytes_x, 4 * (20 + 2) + 8)
         predicted = {(t.tensor, t.purpose, t.direction): t.bytes for t in estimate(workload, mapping, RDA).traffic}
         written = moved["T1", "write"]
