@@ -123,7 +123,9 @@ class StudySpec:
         if len(self.inputs) == 1:
             del search["over_inputs"]
             data = data.get(self.inputs[0][0], {})
+        several = {"inputs": [name for name, _ in self.inputs]} if len(self.inputs) > 1 else {}
         return {
+            **several,
             "program": str(self.program),
             "data": plain(data),
             "machine": {"fields": plain(self.machine)},
