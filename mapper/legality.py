@@ -14,7 +14,7 @@ from mapper.fusion import JOINED_LANES
 from mapper.lowering import statement_units
 from mapper.machine import Machine
 from mapper.mapping import PARTITIONS, Loops, Mapping
-from mapper.program import Statement, pattern_sensitive
+from mapper.program import IN_PLACE, Statement, pattern_sensitive
 from mapper.reconvergence import held_back
 from mapper.regions import cut_violations, edge_violations, region_label, stream_nest
 from mapper.residency import RESIDENCIES, tiles_ahead
@@ -165,6 +165,11 @@ def _format_violations(workload: Workload, mapping: Mapping) -> list[Violation]:
             limit = "a format that stores entries alone, as what is computed from it tells zeros from nothing"
             found.append(Violation("padded-pattern", ",".join(kinds), limit, tensor))
         found += _dtype_violations(workload, mapping, tensor)
+    for statement in workload.program.statements if not found else ():
+        source = statement.operands[0].tensor
+        if statement.function == IN_PLACE and any(block_of(k) or slots_of(k) for k in mapping.kinds(source)):
+            limit = "without blocks and N:M levels, which the boxes of windows would cut"
+            found.append(Violation("windows-in-place", ",".join(mapping.kinds(source)), limit, source))
     return found or _layout_violations(workload, mapping)
 
 

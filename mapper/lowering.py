@@ -79,7 +79,7 @@ def lower_conversion(conversion: Conversion, machine: Machine, storage_of: Stora
         "write_value_bytes": result.value_bytes,
         "write_metadata_bytes": result.metadata_bytes,
     }
-    if machine.dram_channels is None:
+    if machine.dram_channels is None or conversion.in_place:
         params = dict.fromkeys(params, 0)
     build.add("convert", conversion.name, outputs=0, params=accounts | params)
     return build.build()
@@ -207,8 +207,8 @@ class _RegionLowering:
         twins = [a.tensor for a in program.statements[number].operands].count(access.tensor) > 1
         name = f"{access.tensor}{f'.{n}' if twins else ''} in S{number}{suffix}"
         return StoredOperand(
-            self._build, self._machine, name, access.tensor, own, storage, self._mapping.residency, slices,
-            access.pattern,
+            self._build, self._machine, name, program.stored_as(access.tensor), own, storage,
+            self._mapping.residency, slices, access.pattern,
         )  # fmt: skip
 
     def _added(self, number: int, statement: Statement, loops: Loops, results: list[_Result], suffix: str) -> _Result:

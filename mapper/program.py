@@ -21,6 +21,9 @@ FUNCTIONS = frozenset({*ZERO_PRESERVING, "exp", "log", "sigmoid", "rsqrt", "shif
 COMBINE = {"mul": "*", "div": "/", "sub": ".-", "add": ".+"}
 """How a contraction combines its operands where all of them are stored, with the operator that writes it."""
 
+IN_PLACE = "in_place"
+"""The function of a view whose windows are read from its operand and not stored."""
+
 REDUCTIONS = ("sum", "max", "mean")
 """How a contraction reduces: over the stored entries; ``mean`` divides the sum by the extents of the indices."""
 
@@ -65,7 +68,8 @@ class Statement:
     * ``add``: target = sum of sign * operand, an operand that lacks an index is broadcast over it;
     * ``map``: target = function(operand), for ``scale`` times ``factor``, for ``shift`` plus ``factor``;
     * ``view``: target = the operand at coordinates ``windows``, one per mode; positions outside of it are not stored.
-      Every index has a mode of the target (an implicit im2col; a padding of n is an offset of -n).
+      Every index has a mode of the target (an im2col; a padding of n is an offset of -n). With function ``in_place``
+      the windows are not stored: readers load them from the operand.
     """
 
     target: Access
@@ -162,6 +166,11 @@ class Program:
     def viewed(self) -> tuple[bool, ...]:
         """Per edge, whether it ends or begins at a view: a view reads and writes memory, it is never fused."""
         return tuple("view" in (self.statements[e.producer].kind, self.statements[e.consumer].kind) for e in self.edges)
+
+    def stored_as(self, tensor: str) -> str:
+        """The tensor in memory that a reader of ``tensor`` loads: another one for windows read in place."""
+        made = self.statements[self.producers[tensor]] if tensor in self.producers else None
+        return made.operands[0].tensor if made is not None and made.function == IN_PLACE else tensor
 
     @cached_property
     def outputs(self) -> tuple[str, ...]:

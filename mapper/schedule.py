@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from mapper.mapping import Mapping
-from mapper.program import Program
+from mapper.program import IN_PLACE, Program
 from mapper.regions import regions_of
 from mapper.storage import Layout, layout_of
 
@@ -17,13 +17,14 @@ from mapper.storage import Layout, layout_of
 @dataclass(frozen=True, slots=True)
 class Conversion:
     """A stored ``tensor``, read once in ``source``, becomes ``made``, written once in ``result``: the same tensor in
-    another layout, or what view ``statement`` makes of it."""
+    another layout, or what view ``statement`` makes of it. Nothing is moved for windows that are read ``in_place``."""
 
     tensor: str
     source: Layout
     made: str
     result: Layout
     statement: int | None = None
+    in_place: bool = False
 
     @property
     def name(self) -> str:
@@ -67,7 +68,7 @@ def schedule(program: Program, mapping: Mapping) -> Schedule:
         for statement in statements:
             for access, layout in stored_operands(program, mapping, statement):
                 known = layouts.setdefault(access, [])
-                if known and layout not in known:
+                if known and layout not in known and program.stored_as(access) == access:
                     steps.append(Conversion(access, known[0], access, layout))
                 if layout not in known:
                     known.append(layout)
@@ -109,7 +110,8 @@ def _view(program: Program, mapping: Mapping, number: int, layouts: dict[str, li
     statement = program.statements[number]
     ((tensor, wanted),) = stored_operands(program, mapping, number)
     made = statement.target.tensor
-    return Conversion(tensor, layouts.get(tensor, [wanted])[0], made, read_layout(program, mapping, made), number)
+    source, result = layouts.get(tensor, [wanted])[0], read_layout(program, mapping, made)
+    return Conversion(tensor, source, made, result, number, statement.function == IN_PLACE)
 
 
 def _region(program: Program, mapping: Mapping, statements: tuple[int, ...]) -> Region:

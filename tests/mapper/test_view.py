@@ -26,6 +26,7 @@ from mapper.schedule import Conversion, Region, schedule
 from mapper.space import MappingSpace
 from mapper.space_limits import SpaceLimits
 from mapper.tensor import SparseTensor
+from mapper.windows import boxes
 from mapper.workload import Workload
 
 RDA = load_machine("rda")
@@ -157,7 +158,7 @@ class TestMapping:
         rng = np.random.default_rng(1)
         tensors = {"X": sparse(rng, 9, density=0.3), "W": sparse(rng, 2, 3, density=1.0)}
         workload = Workload(parse_program("Z(o,p) = X(p+r) * W(o,r)"), tensors)
-        limits = SpaceLimits(max_lanes=1, tiles=dict.fromkeys("opr", (0,)), residency=("none",))
+        limits = SpaceLimits(max_lanes=1, tiles=dict.fromkeys("opr", (0,)), residency=("none",), rewrites=())
         space = MappingSpace(workload, RDA, limits)
         program = space.programs[""]
         formats = math.prod(len(program._allowed_formats(tensor)) for tensor in ("X", "W", "T1", "Z"))
@@ -197,3 +198,70 @@ def test_rewrites_leave_views_alone() -> None:
 def test_nothing_is_recomputed_through_a_view() -> None:
     text = "Y(k,d) = X(k,d+1)\nZ(i,d) = A(i,k) * Y(k,d)"
     assert not any("recompute" in label for label in variants(parse_program(text)))
+
+
+class TestInPlace:
+    def test_every_view_may_be_but_those_of_views_and_results(self) -> None:
+        text = """
+        U(a,b) = X(4*a+b)
+        V(a,p,r) = U(a,p+r)
+        Y(a,p) = V(a,p,r) * W(r)
+        Q(i) = X(i+2)
+        S() = U(a,b) * B(b,a)
+        """
+        found = variants(parse_program(text), ("windows",))
+        assert list(found) == ["", "V in place"]
+        program = found["V in place"]
+        assert [program.stored_as(t) for t in ("U", "V", "Y", "X")] == ["U", "U", "Y", "X"]
+
+    def test_nothing_is_moved_for_it_not_even_for_a_second_reader(self) -> None:
+        text = "T(p,r) = X(p+r)\nY(p) = T(p,r) * W(r)\nV(r) = T(p,r) * U(p)"
+        rng = np.random.default_rng(0)
+        workload = Workload(parse_program(text), {"X": sparse(rng, 9), "W": sparse(rng, 3, density=1.0),
+                                                  "U": sparse(rng, 7, density=1.0)})  # fmt: skip
+        formats = tuple((t, ("dense",) * (1 + (t == "T"))) for t in "TUVWXY")
+        loops = (Loops(("p", "r")), Loops(("p", "r")), Loops(("r", "p")))
+        for label, names in (("", ["windows T of X", "convert T"]), ("T in place", ["windows T of X"])):
+            mapping = Mapping((True, True), loops, formats, variant=label)
+            program = workload.variant(label).program
+            steps = [s for s in schedule(program, mapping).steps if isinstance(s, Conversion)]
+            assert [s.name for s in steps] == names
+            assert steps[0].in_place == bool(label)
+            assert ("read in place" in describe_mapping(workload.program, mapping)) == bool(label)
+        blocks = Mapping(
+            (True, True), loops, tuple((t, ("2:4",) if t == "X" else k) for t, k in formats), variant=label
+        )
+        assert "windows-in-place" in {v.rule for v in violations(workload, blocks, RDA)}
+
+    @pytest.mark.parametrize("case", range(10))
+    def test_boxes_hold_what_the_windows_of_a_tile_meet(self, case: int) -> None:
+        """Stride, dilation, padding and tiles at random; per tile the distinct entries met, within the box."""
+        rng = np.random.default_rng(case)
+        stride, spread, padding = int(rng.integers(1, 4)), int(rng.integers(1, 3)), int(rng.integers(0, 3))
+        text = f"Z(c,p) = X(c,{stride}*p+{spread}*r-{padding}) * W(r)".replace("-0", "")
+        x = sparse(rng, 4, 20)
+        workload = Workload(parse_program(text), {"X": x, "W": SparseTensor.from_dense(np.ones(3))})
+        tiles = {"c": int(rng.choice([0, 2])), "p": int(rng.choice([0, 2, 3])), "r": int(rng.choice([0, 2]))}
+        own = tuple((i, t) for i, t in tiles.items() if t)
+        formats = tuple((t, ("compressed",) * n) for t, n in (("T1", 3), ("W", 1), ("X", 2), ("Z", 2)))
+        mapping = Mapping(
+            (True,), (Loops(("c", "p", "r")), Loops(("c", "p", "r"), own)), formats, variant="T1 in place"
+        )
+        view = schedule(workload.variant("T1 in place").program, mapping).steps[0]
+        assert isinstance(view, Conversion)
+        windows = workload.tensor("T1")
+        found, layout = boxes(workload, view, windows, view.result)
+        want: dict[tuple[int, ...], set[tuple[int, int]]] = {}
+        for c, p, r in windows.coords.T.tolist():
+            tile = tuple(at // tiles[i] for i, at in zip("cpr", (c, p, r), strict=True) if tiles[i])
+            want.setdefault(tile, set()).add((c, stride * p + spread * r - padding))
+        count = len(own)
+        got: dict[tuple[int, ...], list[tuple[int, int]]] = {}
+        for entry in found.coords.T.tolist():
+            got.setdefault(tuple(entry[:count]), []).append((entry[count], entry[count + 1]))
+        assert {tile: len(at) for tile, at in got.items()} == {tile: len(at) for tile, at in want.items()}
+        for tile, at in got.items():  # the same shape of points, moved to the corner of the box
+            moved = {(c - a, x - b) for (c, x), (a, b) in zip(sorted(want[tile]), sorted(at), strict=True)}
+            assert len(moved) == 1
+        assert all(at.min() >= 0 and at.max() < n for at, n in zip(found.coords, found.shape, strict=True))
+        assert layout.tiles == (1,) * count + (0, 0)

@@ -41,7 +41,10 @@ def test_sampled_mappings_of_two_layers_and_a_shortcut() -> None:
     dense = {name: tensor.to_dense() for name, tensor in tensors.items()}
     hidden = np.maximum(correlated(dense["X"], dense["W"]), 0.0)
     want = np.maximum(correlated(hidden, dense["V"]) + dense["X"], 0.0)
-    space, cache = MappingSpace(workload, RDA, SpaceLimits(rewrites=("products", "activations"))), StorageCache()
+    space, cache = (
+        MappingSpace(workload, RDA, SpaceLimits(rewrites=("products", "activations", "windows"))),
+        StorageCache(),
+    )
     for n in range(24):
         mapping = default_mapping(space) if n == 0 else space.sample(rng)
         result = evaluate(workload, mapping, RDA, Limits(), cache)
@@ -70,3 +73,25 @@ def test_windows_are_read_and_written_once_whatever_the_type() -> None:
         assert predicted["X", "convert", "read"] == bytes_x + 4 * 22 + 8
         assert predicted["T1", "convert", "write"] == bytes_t + 4 * 100 + 8
         assert [s["name"] for s in result.summary["steps"]] == ["windows T1 of X", "S1"]
+
+
+def test_windows_in_place_are_loaded_as_boxes_of_what_they_span() -> None:
+    """X stores every other of 40 positions; tiles of 8 windows p span the boxes 8t - 1 ... 8t + 8, of which the first
+    and the last are cut off at the ends: entries 0 ... 8 (5), 8 ... 16 (5), 16 ... 24 (5), 24 ... 32 (5), 32 ... 38
+    (4), 24 in all. Nothing is stored but the result."""
+    x = SparseTensor.from_coo((40,), [np.arange(0, 40, 2)], np.arange(1.0, 21.0))
+    workload = Workload(parse_program("Z(p) = X(p+r-1) * W(r)"), {"X": x, "W": SparseTensor.from_dense(np.ones(3))})
+    tiled = (Loops(("p", "r")), Loops(("p", "r"), (("p", 8),)))
+    for kinds, values, metadata in (("compressed", 24, 24 + 2 * 5), ("dense", 5 * 10, 0)):
+        formats = (("T1", ("compressed",) * 2), ("W", ("dense",)), ("X", (kinds,)), ("Z", ("dense",)))
+        mapping = Mapping((True,), tiled, formats, variant="T1 in place")
+        result = evaluate(workload, mapping, RDA, Limits())
+        assert result.failure is None
+        moved = {(r["tensor"], r["direction"]): r for r in result.summary["traffic"]}
+        assert set(moved) == {("X", "read"), ("W", "read"), ("Z", "write")}
+        row = moved["X", "read"]
+        assert (row["values_bytes"], row["metadata_bytes"]) == (4 * values, 4 * metadata + 5 * RDA.descriptor_bytes)
+        predicted = {t.tensor: t.bytes for t in estimate(workload, mapping, RDA).traffic if t.direction == "read"}
+        assert predicted["X"] == row["values_bytes"] + row["metadata_bytes"]
+        stored = evaluate(workload, Mapping((True,), tiled, formats), RDA, Limits())
+        assert stored.traffic_bytes > result.traffic_bytes
