@@ -45,8 +45,8 @@ def boxes(workload: Workload, view: Conversion, windows: SparseTensor, layout: L
     values[place] = windows.values
     inner = tuple(len(tiled) + mode for mode in view.source.modes)
     order = tuple(tiled.index(mode) for mode in layout.tile_modes)
-    tile = (1,) * len(tiled) + (0,) * len(statement.windows)
-    kept = Layout(inner, view.source.kinds, order, tile, view.source.dtype)
+    steps = (1,) * len(tiled) + (0,) * len(statement.windows)
+    kept = Layout(inner, view.source.kinds, order, steps, view.source.dtype)
     return SparseTensor(tuple(shape), coords, values), kept
 
 
