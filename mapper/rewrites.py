@@ -33,7 +33,8 @@ Tree = int | tuple["Tree", ...]
 
 def rewriting(program: Program, label: str) -> Program:
     """The program that ``label`` names. Raises InputError for a label that no kind of rewriting gives."""
-    for kinds in (("products",), *(("products", kind) for kind in KINDS[1:]), KINDS):
+    chosen = (itertools.combinations(KINDS, size) for size in range(len(KINDS) + 1))
+    for kinds in itertools.chain.from_iterable(chosen):  # whichever of them a search was limited to
         if label in (known := variants(program, kinds)):
             return known[label]
     raise InputError(f"the program has no rewriting {label!r}.{nearest(label, variants(program))}")
@@ -48,7 +49,8 @@ def variants(program: Program, kinds: tuple[str, ...] = KINDS) -> dict[str, Prog
     for kind, rewritten in (("activations", _activations), ("recompute", _recomputed), ("windows", _unstored)):
         if kind in kinds:
             for label, known in list(found.items()):
-                found |= {", ".join(filter(None, (label, more))): p for more, p in rewritten(known)}
+                several = itertools.islice(rewritten(known), MOST_VARIANTS)
+                found |= {", ".join(filter(None, (label, more))): p for more, p in several}
     return dict(itertools.islice(found.items(), MOST_VARIANTS))
 
 
@@ -245,8 +247,8 @@ def _unstored(program: Program) -> Iterator[tuple[str, Program]]:
 
 
 def _with_function(program: Program, numbers: list[int], function: str) -> Iterator[tuple[str, Program]]:
-    """(targets, program) for every set of the statements ``numbers`` given another function."""
-    for size in range(1, len(numbers) + 1):
+    """(targets, program) for every set of the statements ``numbers`` given another function, all of them first."""
+    for size in (len(numbers), *range(1, len(numbers))) if numbers else ():
         for chosen in itertools.combinations(numbers, size):
             statements = (replace(s, function=function) if n in chosen else s for n, s in enumerate(program.statements))
             label = " and ".join(program.statements[n].target.tensor for n in chosen)

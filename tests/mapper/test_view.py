@@ -21,7 +21,7 @@ from mapper.machine import load_machine
 from mapper.mapping import Loops, Mapping
 from mapper.notation import parse_program
 from mapper.program import Access, Affine, Statement
-from mapper.rewrites import variants
+from mapper.rewrites import MOST_VARIANTS, rewriting, variants
 from mapper.schedule import Conversion, Region, schedule
 from mapper.space import MappingSpace
 from mapper.space_limits import SpaceLimits
@@ -265,3 +265,11 @@ class TestInPlace:
             assert len(moved) == 1
         assert all(at.min() >= 0 and at.max() < n for at, n in zip(found.coords, found.shape, strict=True))
         assert layout.tiles == (1,) * count + (0, 0)
+
+    def test_many_views_are_offered_all_at_once_first(self) -> None:
+        text = "\n".join(f"Y{n + 1}(p) = Y{n}(p+r) * W{n}(r)" for n in range(30))
+        found = variants(parse_program(text), ("products", "windows"))
+        assert len(found) == MOST_VARIANTS
+        every = list(found)[1]
+        assert every.count("and") == 29
+        assert rewriting(parse_program(text), every) == found[every]
