@@ -110,10 +110,9 @@ def _actions(work: Work, multiply_scale: float) -> Actions:
 
 
 def _conversion(step: Conversion, moved: list[Transfer], machine: Machine) -> StepEstimate:
-    name = f"convert {step.tensor}"
     if not moved:
-        return StepEstimate(name, 0.0, name)
+        return StepEstimate(step.name, 0.0, step.name)
     cycles = sum(t.traffic.bytes for t in moved) / machine.streaming_bytes_per_cycle
     limited = sum(t.traffic.bytes / machine.port_bytes_per_cycle(t.traffic.direction) for t in moved)
     waits = machine.dram_latency_cycles + machine.dram_startup_cycles
-    return StepEstimate(name, max(cycles, limited) + waits, name)
+    return StepEstimate(step.name, max(cycles, limited) + waits, step.name)

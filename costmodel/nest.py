@@ -25,9 +25,9 @@ from mapper.formats import COMPRESSED, DENSE
 from mapper.lanes import Slice, lane_slices
 from mapper.locating import located
 from mapper.mapping import Loop, Mapping
-from mapper.program import ZERO_PRESERVING, Access
+from mapper.program import IN_PLACE, ZERO_PRESERVING, Access
 from mapper.residency import OVERBOOKED
-from mapper.schedule import Region
+from mapper.schedule import Conversion, Region, schedule
 from mapper.storage import Layout, layout_of
 from mapper.workload import Workload
 
@@ -67,6 +67,14 @@ class Model:
             raise InputError(f"unknown model level {level!r}.{nearest(level, MODEL_LEVELS)}")
         self.workload, self.mapping, self.level, self.statistics = workload, mapping, level, statistics
         self._entries = expected_entries(workload) if level == "L0" else {}
+
+    @cached_property
+    def in_place(self) -> dict[str, Conversion]:
+        """The views whose windows are read in place, by result."""
+        if not any(s.function == IN_PLACE for s in self.workload.program.statements):
+            return {}
+        steps = schedule(self.workload.program, self.mapping).steps
+        return {step.made: step for step in steps if isinstance(step, Conversion) and step.in_place}
 
     def stats(self, tensor: str, shape: tuple[int, ...]) -> AnyStatistics:
         """Statistics of an input or computed tensor at the model's level."""

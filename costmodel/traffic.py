@@ -15,12 +15,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from costmodel.accumulators import Reduction, made, reduction_of
-from costmodel.counting import Lanes
+from costmodel.counting import AnyStatistics, Lanes
 from costmodel.factors import Floats
 from costmodel.nest import Model, Nest
 from costmodel.residency import Fetches, fetches, tail_bytes
 from costmodel.statistics import Statistics, TensorStatistics, shared_statistics
-from costmodel.tiles import TileSizes, tile_sizes
+from costmodel.tiles import TileSizes, tile_sizes, tile_view
 from costmodel.uniform import UniformStatistics
 from mapper.machine import Machine
 from mapper.mapping import Mapping
@@ -28,6 +28,7 @@ from mapper.residency import OVERBOOKED, tiles_ahead
 from mapper.schedule import Conversion, Region, schedule
 from mapper.storage import Layout
 from mapper.tensor import SparseTensor
+from mapper.windows import boxes
 from mapper.workload import Workload
 
 
@@ -115,9 +116,18 @@ def summed(parts: Iterable[TensorTraffic]) -> tuple[TensorTraffic, ...]:
 
 
 def operand_sizes(nest: Nest, n: int, machine: Machine) -> TileSizes:
-    """Tile sizes of operand ``n``."""
-    operand = nest.operands[n]
-    return tile_sizes(nest.model.statistics, operand.stats, operand.layout, machine)
+    """Tile sizes of operand ``n``: of windows that are read in place those of their boxes."""
+    operand, model = nest.operands[n], nest.model
+    view = model.in_place.get(operand.access.tensor)
+    if view is None:
+        return tile_sizes(model.statistics, operand.stats, operand.layout, machine)
+    windows, layout = model.workload.tensor(view.made), operand.layout
+    key = f"boxes of {windows.key} {view} {layout.tiles} {layout.tile_modes}"
+    made = model.statistics.remember(("boxes", key), lambda: boxes(model.workload, view, windows, layout))
+    stats: AnyStatistics = model.statistics.named(key, lambda: made[0])
+    if model.level == "L0":
+        stats = UniformStatistics(made[0].shape, made[0].nnz)
+    return replace(tile_sizes(model.statistics, stats, made[1], machine), view=tile_view(layout))
 
 
 def _load(nest: Nest, n: int, machine: Machine) -> Transfer:
@@ -130,7 +140,8 @@ def _load(nest: Nest, n: int, machine: Machine) -> Transfer:
     tail_values = np.minimum(tail, sizes.values)
     values = float((loads * sizes.values + tails * tail_values).sum())
     metadata = float((loads * sizes.metadata + tails * (tail - tail_values)).sum())
-    traffic = TensorTraffic(operand.access.tensor, "load", "read", values, metadata)
+    name = nest.model.workload.program.stored_as(operand.access.tensor)
+    traffic = TensorTraffic(name, "load", "read", values, metadata)
     whole, rest = (np.ceil(b / burst) * burst for b in (sizes.values + sizes.metadata, tail))
     moved, requests = float((loads * whole + tails * rest).sum()), float((loads + tails).sum())
     share = requests / max(1.0, float(reached.sum()))
@@ -201,10 +212,12 @@ def _in_parts(model: Model, name: str, lanes: dict[int, Lanes]) -> TensorStatist
 
 
 def _conversion(model: Model, step: Conversion, machine: Machine) -> list[Transfer]:
-    stats = model.stats(step.tensor, model.workload.tensor(step.tensor).shape)
-    found = []
-    for way, layout in (("read", step.source), ("write", step.result)):
+    found: list[Transfer] = []
+    if step.in_place:
+        return found
+    for way, tensor, layout in (("read", step.tensor, step.source), ("write", step.made, step.result)):
+        stats = model.stats(tensor, model.workload.tensor(tensor).shape)
         sizes = tile_sizes(model.statistics, stats, layout, machine)
-        traffic = TensorTraffic(step.tensor, "convert", way, sizes.total_values, sizes.total_metadata)
-        found.append(Transfer(traffic, 1.0, traffic.bytes, np.ones(1), f"convert {step.tensor}"))
+        traffic = TensorTraffic(tensor, "convert", way, sizes.total_values, sizes.total_metadata)
+        found.append(Transfer(traffic, 1.0, traffic.bytes, np.ones(1), step.name))
     return found

@@ -60,6 +60,8 @@ def _density(workload: Workload, number: int, statement: Statement, entries: dic
     for access in statement.operands:
         positions = math.prod(workload.shape(access, number))
         fills.append(min(1.0, entries[access.tensor] / positions) if positions else 0.0)
+    if statement.kind == "view":  # but for the edges, where windows are emptier
+        return fills[0]
     if statement.kind == "map":
         return fills[0] if statement.function in ZERO_PRESERVING else 1.0
     if statement.kind == "add":

@@ -37,7 +37,7 @@ PARAMETERS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     ),
     "convert": (
         ("tensor", "read_value_bytes", "read_metadata_bytes", "write_value_bytes", "write_metadata_bytes"),
-        (),
+        ("result",),
     ),
     "source": (("tokens",), ("times",)),
     "sink": ((), ("times", "dtype")),
@@ -101,8 +101,8 @@ for _declaration in core.kinds():
 
 
 def check_parameters(context: Context, accounts: int) -> None:
-    """Raises ``GraphError`` for an unknown kind, name or choice, for what is missing, and for a ``tensor`` that is
-    not one of the graph's traffic accounts (their number is ``accounts``)."""
+    """Raises ``GraphError`` for an unknown kind, name or choice, for what is missing, and for a ``tensor`` or
+    ``result`` that is not one of the graph's traffic accounts (their number is ``accounts``)."""
     where = f"context {context.name!r} ({context.kind})"
     if context.kind not in KINDS:
         raise GraphError(f"{where}: unknown kind {context.kind!r}.{nearest(context.kind, KINDS)}")
@@ -120,8 +120,9 @@ def check_parameters(context: Context, accounts: int) -> None:
         choices = CHOICES.get((context.kind, name))
         if choices and value not in choices:
             raise GraphError(f"{where}: unknown {name} {value!r}.{nearest(str(value), choices)}")
-    account = context.params.get("tensor", 0)
-    if account not in range(max(accounts, 1)) or ("tensor" in context.params and not accounts):
-        raise GraphError(
-            f"{where}: 'tensor' must be the number of a traffic account below {accounts}, got {account!r}."
-        )
+    for name in ("tensor", "result"):
+        account = context.params.get(name, 0)
+        if account not in range(max(accounts, 1)) or (name in context.params and not accounts):
+            raise GraphError(
+                f"{where}: {name!r} must be the number of a traffic account below {accounts}, got {account!r}."
+            )

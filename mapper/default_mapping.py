@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 
 from mapper.formats import default_formats
 from mapper.legality import stored_tensors
@@ -16,36 +17,42 @@ def default_mapping(space: MappingSpace, variant: str = "") -> Mapping:
     """Of the program as written, or of a rewriting of it: nothing fused, row-major loops (Gustavson for a matrix
     product), row-dense compressed formats with dense levels located, one lane, no reuse between tiles, and the largest
     square power-of-two tile whose dense footprint fits the buffer. Machine knobs keep the machine's own value where
-    they offer it. Other limits of the space do not apply.
+    they offer it. Other limits of the space do not apply. Of several inputs the one with the smallest extents, or the
+    least dense tensor, decides.
     """
-    workload = space.workload.variant(variant)
-    program = workload.program
+    inputs = tuple(w.variant(variant) for w in space.inputs.values())
+    program = inputs[0].program
     cuts = (True,) * len(program.edges)
     loops = tuple(
-        _default_loops(statement, workload.extents[number], space.machine)
+        _default_loops(statement, [w.extents[number] for w in inputs], space.machine)
         for number, statement in enumerate(program.statements)
     )
-    tensors = ((name, workload.tensor(name)) for name in stored_tensors(workload, cuts))
-    formats = tuple(sorted((name, default_formats(t.ndim, t.density)[0].kinds) for name, t in tensors))
+    tensors = ((name, [w.tensor(name) for w in inputs]) for name in stored_tensors(inputs[0], cuts))
+    formats = tuple(
+        sorted((name, default_formats(t[0].ndim, min(x.density for x in t))[0].kinds) for name, t in tensors)
+    )
     own = {name: getattr(space.machine, name) for name in space.limits.machine}
     knobs = sorted(space.limits.machine.items())
     machine = tuple((name, own[name] if own[name] in values else values[0]) for name, values in knobs)
     return Mapping(cuts, loops, formats, "none", machine, variant, joins=space.limits.joins[0])
 
 
-def _default_loops(statement: Statement, extents: dict[str, int], machine: Machine) -> Loops:
+def _default_loops(statement: Statement, extents: Sequence[dict[str, int]], machine: Machine) -> Loops:
     order = row_major_order(statement)
-    if machine.buffer_bytes is None:
+    if machine.buffer_bytes is None or statement.kind == "view":
         return Loops(order)
     modes = max(1, *(len(a.indices) for a in (statement.target, *statement.operands)))
     tile = 1
     while (2 * tile) ** modes * machine.value_bytes <= machine.buffer_bytes:
         tile *= 2
-    return Loops(order, tuple((i, tile) for i in order if tile < extents[i]))
+    return Loops(order, tuple((i, tile) for i in order if tile < min(e[i] for e in extents)))
 
 
 def row_major_order(statement: Statement) -> tuple[str, ...]:
-    """An order that walks every operand row by row where one exists, else the order of appearance."""
+    """An order that walks every operand row by row where one exists, else the order of appearance; for a view, which
+    has one order alone, that of its target."""
+    if statement.kind == "view":
+        return statement.indices
     after: dict[str, set[str]] = {i: set() for i in statement.indices}
     for access in statement.operands:
         for outer, inner in itertools.pairwise(access.indices):

@@ -20,7 +20,10 @@ def describe_mapping(program: Program, mapping: Mapping) -> str:
     plan = schedule(program, mapping)
     for step in plan.steps:
         if isinstance(step, Conversion):
-            lines.append(f"convert {step.tensor} from {_layout(step.source)} to {_layout(step.result)}")
+            moved = "read in place, from" if step.in_place else "from"
+            lines.append(f"{step.name} {moved} {_layout(step.source)} to {_layout(step.result)}")
+            if step.statement is not None:
+                lines.append(f"  {program.statements[step.statement]}")
             continue
         fused = [program.edges[n].tensor for n in step.fused]
         streams = f", {' and '.join(dict.fromkeys(fused))} streamed, never stored" if fused else ""

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from mapper.errors import NotationError, nearest
-from mapper.program import Access, Program, Statement
+from mapper.program import Access, Affine, Program, Statement
 
 At = tuple[int, int]
 """Line and column of a token, both 1-based."""
@@ -20,11 +20,17 @@ At = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """An access as written; ``index_at`` places every index."""
+    """An access as written; ``index_at`` places every mode; ``windows``: its coordinates, if some is no index."""
 
     access: Access
     at: At
     index_at: tuple[At, ...]
+    windows: tuple[Affine, ...] = ()
+
+    @property
+    def indices(self) -> tuple[str, ...]:
+        """Every index, in the order of the text."""
+        return tuple(i for w in self.windows for i, _ in w.terms) if self.windows else self.access.indices
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +128,7 @@ def reads(line: Line) -> Iterator[Read]:
 def free(node: Node) -> set[str]:
     """Indices of ``node`` that no explicit reduction inside it binds."""
     if isinstance(node, Read):
-        return set(node.access.indices)
+        return set(node.indices)
     inner = set[str]().union(*map(free, children(node)))
     return inner - set(node.indices) if isinstance(node, Over) and node.binds else inner
 
@@ -149,7 +155,7 @@ class _Writer:
 
     def write(self, line: Line) -> None:
         """Appends the statements of one line, the last of which assigns the line's target."""
-        written = (*line.target.access.indices, *(i for r in reads(line) for i in r.access.indices))
+        written = (*line.target.access.indices, *(i for r in reads(line) for i in r.indices))
         self._order = {index: n for n, index in enumerate(dict.fromkeys(written))}
         self._lower(line.value, set(line.target.access.indices), line.target.access)
 
@@ -157,9 +163,13 @@ class _Writer:
         """The access that holds ``node``, reduced to the indices in ``keep``."""
         match node:
             case Read():
-                if target is None and keep.issuperset(node.access.indices):
-                    return node.access
-                return self._emit("contract", (node.access,), keep, target)
+                whole = target is not None and sorted(target.indices) == sorted(node.indices)
+                if whole and node.windows and not node.access.pattern:
+                    return self._view(node, target)
+                access = self._view(node)
+                if target is None and keep.issuperset(access.indices):
+                    return access
+                return self._emit("contract", (access,), keep, target)
             case Product(factors=(single,), scale=1.0):
                 return self._lower(single, keep, target)
             case Product(scale=1.0):
@@ -184,12 +194,21 @@ class _Writer:
             case Over():
                 return self._reduce(node, keep, target)
 
+    def _view(self, read: Read, target: Access | None = None) -> Access:
+        """What ``read`` says with an index per mode: windows become a tensor of their own, ``target`` or a new one."""
+        if not read.windows:
+            return read.access
+        target = target or Access(self._fresh(), read.indices)
+        source = replace(read.access, pattern=False)
+        self.statements.append(Statement(target, "view", (source,), windows=read.windows))
+        return replace(target, pattern=read.access.pattern)
+
     def _contract(self, node: Product, keep: set[str], bound: set[str], target: Access | None) -> Access:
         operands = []
         for n, factor in enumerate(node.factors):
             others = (*node.factors[:n], *node.factors[n + 1 :])
             if isinstance(factor, Read):
-                operands.append(factor.access)
+                operands.append(self._view(factor))
             else:
                 operands.append(self._lower(factor, (keep | bound).union(*map(free, others))))
         return self._emit("contract", tuple(operands), keep - bound, target)
@@ -282,10 +301,11 @@ def _check_tensors(lines: tuple[Line, ...], text: str) -> None:
 def _check_indices(line: Line, text: str) -> None:
     """No access repeats an index, the right side has every index of the target, sums bind their own indices."""
     for read in (line.target, *reads(line)):
-        for n, index in enumerate(read.access.indices):
-            if index in read.access.indices[:n]:
+        for n, index in enumerate(read.indices):
+            if index in read.indices[:n]:
                 message = f"index {index!r} is repeated in {read.access}; diagonals are not supported"
-                raise NotationError(message, text, *read.index_at[n])
+                mode = n if not read.windows else max(m for m, w in enumerate(read.windows) if index in dict(w.terms))
+                raise NotationError(message, text, *read.index_at[mode])
     used = free(line.value)
     for index, at in zip(line.target.access.indices, line.target.index_at, strict=True):
         if index not in used:

@@ -64,6 +64,11 @@ class FusedRegion:
             if e.producer in self.statements
         )
 
+    @property
+    def is_view(self) -> bool:
+        """Whether this is a view alone, whose loops are no choice: it writes what its first reader wants."""
+        return self.program.statements[self.statements[0]].kind == "view"
+
     @cached_property
     def orders(self) -> tuple[PartialOrder, ...]:
         """Alternatives that share no order: one, or one per combination of pinned orders. Empty if none is possible."""
@@ -131,6 +136,8 @@ class FusedRegion:
     @cached_property
     def tileable(self) -> tuple[LogicalIndex, ...]:
         """Indices that may be tiled: a reader of streams tiles only what its streams hold."""
+        if self.is_view:
+            return ()
         banned = {
             self.leaders[n, i]
             for _, n, held in self.streams
@@ -186,7 +193,7 @@ class FusedRegion:
         """(index, most lanes) of the indices that may be parallel: a fused reader has the index only if its stream
         does, and partial sums of a reduced one are added by a single unit."""
         found: list[tuple[LogicalIndex, int | None]] = []
-        for leader in self.indices:
+        for leader in () if self.is_view else self.indices:
             users = {n for (n, _), own in self.leaders.items() if own == leader}
             reducing = [n for n in users if leader not in self._kept(n)]
             streamed = all(p in users and p not in reducing for p, n, _ in self.streams if n in users)
@@ -228,6 +235,8 @@ class FusedRegion:
         return bool(self._users[a] & self._users[b])
 
     def _stream_edges(self) -> set[tuple[str, str]]:
+        if self.is_view:
+            return set(itertools.pairwise(self._names))
         return {
             (self._name(n, outer), self._name(n, inner))
             for _, n, held in self.streams
@@ -305,6 +314,8 @@ class Partition:
             return replace(self, decided=(*self.decided, False))
         if cut:
             return replace(self, decided=(*self.decided, True))
+        if self.program.viewed[len(self.decided)]:
+            return Violation("view-stored", "edge is fused", "cut: windows are read from memory", edge.name)
         joined = made | read
         for other, was_cut in zip(self.program.edges, self.decided, strict=False):
             if was_cut and joined >> other.producer & 1 and joined >> other.consumer & 1:

@@ -18,7 +18,7 @@ import scipy.sparse
 import scipy.special
 
 from mapper.errors import InputError
-from mapper.notation import bind_extents
+from mapper.extents import bind_extents
 from mapper.program import ZERO_PRESERVING, Access, Program, Statement
 from mapper.tensor import Coords, SparseTensor, Values
 
@@ -49,8 +49,13 @@ def evaluate(program: Program, tensors: Mapping[str, SparseTensor]) -> dict[str,
     bound = bind_extents(program, {name: tensor.shape for name, tensor in tensors.items()})
     known = dict(tensors)
     for statement, extents in zip(program.statements, bound, strict=True):
-        known[statement.target.tensor] = _STATEMENTS[statement.kind](statement, known, extents)
+        known[statement.target.tensor] = result_of(statement, known, extents)
     return {name: known[name] for name in program.producers}
+
+
+def result_of(statement: Statement, tensors: Mapping[str, SparseTensor], extents: Mapping[str, int]) -> SparseTensor:
+    """What one statement makes of its operands in ``tensors``; ``extents`` as ``bind_extents`` gives them."""
+    return _STATEMENTS[statement.kind](statement, tensors, extents)
 
 
 def effectual_multiplies(statement: Statement, tensors: Mapping[str, SparseTensor]) -> int:
@@ -168,7 +173,33 @@ def _mapped(statement: Statement, values: Values) -> Any:
             return _MAPS[statement.function](values)
 
 
-_STATEMENTS = {"contract": _contract, "add": _add, "map": _map}
+def _view(statement: Statement, known: Mapping[str, SparseTensor], extents: Mapping[str, int]) -> SparseTensor:
+    """Every stored entry at each combination of indices whose coordinates meet it."""
+    tensor = known[statement.operands[0].tensor]
+    entry = np.arange(tensor.nnz)
+    found: dict[str, Coords] = {}
+    for window, column in zip(statement.windows, tensor.coords, strict=True):
+        # the index with most positions follows from the coordinate and the others, which are all tried
+        *others, last = sorted(window.terms, key=lambda term: extents[term[0]]) or [("", 1)]
+        grid = [extents[index] for index, _ in others]
+        copies = math.prod(grid)
+        _check_size(statement, entry.size * copies)
+        tried = np.indices(grid, dtype=np.int64).reshape(len(grid), copies)
+        steps = np.array([coefficient for _, coefficient in others], np.int64) @ tried
+        rest = np.subtract.outer(column[entry] - window.offset, steps).reshape(-1)
+        position = rest // last[1]
+        met = np.flatnonzero((rest >= 0) & (position * last[1] == rest) & (position < extents.get(last[0], 1)))
+        found = {index: at[met // copies] for index, at in found.items()}
+        found |= {index: at[met % copies] for (index, _), at in zip(others, tried, strict=True)}
+        found[last[0]] = position[met]
+        entry = entry[met // copies]
+    indices = statement.target.indices
+    shape = tuple(extents[i] for i in indices)
+    coords = np.array([found[i] for i in indices], np.int64).reshape(len(indices), entry.size)
+    return SparseTensor.from_coo(shape, coords, tensor.values[entry])
+
+
+_STATEMENTS = {"contract": _contract, "add": _add, "map": _map, "view": _view}
 
 
 def _tensor(statement: Statement, entries: _Entries, extents: Mapping[str, int]) -> SparseTensor:

@@ -15,7 +15,7 @@ from mapper.locating import JOINS
 from mapper.lowering import statement_units
 from mapper.machine import Machine
 from mapper.mapping import PARTITIONS, Loops, Mapping
-from mapper.program import Statement, pattern_sensitive
+from mapper.program import IN_PLACE, Statement, pattern_sensitive
 from mapper.reconvergence import held_back
 from mapper.regions import cut_violations, edge_violations, region_label, stream_nest
 from mapper.residency import RESIDENCIES, tiles_ahead
@@ -137,6 +137,9 @@ def _statement_units(
 def _loop_violations(workload: Workload, mapping: Mapping, number: int) -> list[Violation]:
     statement, loops = workload.program.statements[number], mapping.loops[number]
     extents, where, found = workload.extents[number], f"S{number}", []
+    if statement.kind == "view":
+        only = Loops(statement.indices)
+        return [] if loops == only else [Violation("view-loops", f"{loops}", f"{only}, as a view has no choice", where)]
     if sorted(loops.order) != sorted(statement.indices):
         found.append(Violation("order", f"{loops.order}", f"a permutation of {statement.indices}", where))
     for index, tile in loops.tiles:
@@ -182,6 +185,11 @@ def _format_violations(workload: Workload, mapping: Mapping) -> list[Violation]:
             limit = "a format that stores entries alone, as what is computed from it tells zeros from nothing"
             found.append(Violation("padded-pattern", ",".join(kinds), limit, tensor))
         found += _dtype_violations(workload, mapping, tensor)
+    for statement in workload.program.statements if not found else ():
+        source = statement.operands[0].tensor
+        if statement.function == IN_PLACE and any(block_of(k) or slots_of(k) for k in mapping.kinds(source)):
+            limit = "without blocks and N:M levels, which the boxes of windows would cut"
+            found.append(Violation("windows-in-place", ",".join(mapping.kinds(source)), limit, source))
     return found or _layout_violations(workload, mapping)
 
 

@@ -69,19 +69,20 @@ def statement_units(
 
 
 def lower_conversion(conversion: Conversion, machine: Machine, storage_of: StorageOf) -> Graph:
-    """Graph of one context that reads a tensor in one layout and writes it in another."""
+    """Graph of one context that reads a tensor in one layout and writes it, or its windows, in another."""
     build = GraphBuilder(machine)
-    source, result = (storage_of(conversion.tensor, x) for x in (conversion.source, conversion.result))
+    source = storage_of(conversion.tensor, conversion.source)
+    result = storage_of(conversion.made, conversion.result)
+    accounts = {"tensor": build.account(conversion.tensor), "result": build.account(conversion.made)}
     params = {
-        "tensor": build.account(conversion.tensor),
         "read_value_bytes": source.value_bytes,
         "read_metadata_bytes": source.metadata_bytes,
         "write_value_bytes": result.value_bytes,
         "write_metadata_bytes": result.metadata_bytes,
     }
-    if machine.dram_channels is None:
-        params |= {name: 0 for name in params if name != "tensor"}
-    build.add("convert", f"convert {conversion.tensor}", outputs=0, params=params)
+    if machine.dram_channels is None or conversion.in_place:
+        params = dict.fromkeys(params, 0)
+    build.add("convert", conversion.name, outputs=0, params=accounts | params)
     return build.build()
 
 
@@ -221,8 +222,8 @@ class _RegionLowering:
         twins = [a.tensor for a in program.statements[number].operands].count(access.tensor) > 1
         name = f"{access.tensor}{f'.{n}' if twins else ''} in S{number}{suffix}"
         return StoredOperand(
-            self._build, self._machine, name, access.tensor, own, storage, self._mapping.residency, slices,
-            access.pattern,
+            self._build, self._machine, name, program.stored_as(access.tensor), own, storage,
+            self._mapping.residency, slices, access.pattern,
         )  # fmt: skip
 
     def _added(self, number: int, statement: Statement, loops: Loops, results: list[_Result], suffix: str) -> _Result:

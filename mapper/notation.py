@@ -8,14 +8,15 @@ One statement per line or ``;``, ``#`` starts a comment::
 Operators are ``+``, ``-``, ``*`` and ``/`` over accesses, scalars (no parentheses) and numbers, ``.+`` and ``.-`` for
 sums where both sides are stored, the unary maps of ``program.FUNCTIONS``, ``pattern(A(i,k))`` for ones where A is
 stored, ``sum(k, ...)``, ``max`` and ``mean`` where the implicit summation of TACO says something else, and
-``softmax(k, ...)`` and ``layernorm(k, ...)`` along an index.
+``softmax(k, ...)`` and ``layernorm(k, ...)`` along an index. A coordinate on the right side may be a sum, as in
+``X(c, 2*p+r-1)``: a window, stored as a tensor with modes p and r; what lies outside of X is not stored.
 """
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from mapper.errors import InputError, NotationError, nearest
@@ -34,12 +35,13 @@ from mapper.expression import (
     reads,
     resembles,
 )
-from mapper.program import FUNCTIONS, REDUCTIONS, Access, Program
+from mapper.program import FUNCTIONS, REDUCTIONS, Access, Affine, Program
 
 CALLABLE = FUNCTIONS - {"scale", "shift"}  # these are written as numbers
 ALONG = (*REDUCTIONS, *NORMALISATIONS)
 RESERVED = frozenset({*ALONG, "pattern", "min", "prod"})
 MAX_DEPTH = 100
+MOST_STRIDE = 2**31
 _TOKEN = re.compile(
     r"(?P<name>[^\W\d]\w*)|(?P<number>(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)|(?P<sign>\.[-+]|[-+*/=(),;])|\S"
 )
@@ -94,33 +96,6 @@ def locate(text: str, tensor: str) -> At:
         if read.access.tensor == tensor:
             return read.at
     raise InputError(f"the program has no tensor {tensor!r}.{nearest(tensor, {r.access.tensor for r in accesses})}")
-
-
-def bind_extents(program: Program, shapes: Mapping[str, tuple[int, ...]]) -> tuple[dict[str, int], ...]:
-    """Extent of every index, per statement; ``shapes`` are those of the inputs.
-
-    Raises InputError where a shape is missing, has another number of modes, or two modes of one index differ.
-    """
-    known = dict(shapes)
-    bound = []
-    for statement in program.statements:
-        extents: dict[str, int] = {}
-        setter: dict[str, str] = {}
-        for operand in statement.operands:
-            if operand.tensor not in known:
-                raise InputError(f"tensor {operand.tensor!r} has no data.{nearest(operand.tensor, shapes)}")
-            shape = known[operand.tensor]
-            if len(shape) != len(operand.indices):
-                raise InputError(f"{operand} needs a tensor of {len(operand.indices)} modes, got shape {shape}")
-            for mode, (index, extent) in enumerate(zip(operand.indices, shape, strict=True)):
-                here = f"mode {mode} of {operand.tensor!r}"
-                setter.setdefault(index, here)
-                if extents.setdefault(index, extent) != extent:
-                    message = f"index {index!r} has extent {extents[index]} by {setter[index]}, but {here} has {extent}"
-                    raise InputError(f"{message} (in {statement}); the data or the indices must change")
-        known[statement.target.tensor] = tuple(extents[index] for index in statement.target.indices)
-        bound.append(extents)
-    return tuple(bound)
 
 
 def _letters(term: str, start: int) -> list[tuple[str, At]]:
@@ -185,6 +160,10 @@ class _Parser:
         if name.text in CALLABLE | RESERVED:
             raise self._fail(f"{name.text!r} is a function and cannot name a tensor", name)
         target = self._access(name)
+        if target.windows:
+            at = next(n for n, window in enumerate(target.windows) if not window.plain)
+            message = f"the target takes an index per mode, got {target.windows[at]}; read windows on the right side"
+            raise NotationError(message, self._text, *target.index_at[at])
         if not self._take("="):
             raise self._fail(f"expected '=' after {target.access}, got {self._next.text!r}")
         start = self._next
@@ -316,17 +295,43 @@ class _Parser:
 
     def _access(self, name: _Token) -> Read:
         opened = self._take("(")
-        indices: list[tuple[str, At]] = []
         if opened is None or self._take(")"):
-            return _read(name.text, name.at, indices)
+            return _read(name.text, name.at, [])
+        windows, places = [], []
         while True:
-            index = self._take("name")
-            if index is None or self._next.kind not in ",)":
-                raise self._bad_access(name, opened, index)
-            indices.append((index.text, index.at))
+            places.append(self._next.at)
+            windows.append(self._coordinate(name, opened))
             if self._take(")"):
-                return _read(name.text, name.at, indices)
+                access = Access(name.text, tuple(map(str, windows)))
+                affine = () if all(w.plain for w in windows) else tuple(windows)
+                return Read(access, name.at, tuple(places), affine)
             self._position += 1
+
+    def _coordinate(self, name: _Token, opened: _Token) -> Affine:
+        """A sum of indices, their multiples and numbers."""
+        terms: list[tuple[str, int]] = []
+        offset = 0
+        sign = self._take("-")
+        while True:
+            number = self._take("number")
+            index = self._take("name") if number is None or self._take("*") else None
+            before = self._tokens[self._position - 1]
+            operator = self._take("+") or self._take("-")
+            if before not in (number, index) or not (operator or self._next.kind in ",)"):
+                raise self._bad_access(name, opened, index)
+            if number is not None and not (number.text.isdigit() and int(number.text) < MOST_STRIDE):
+                raise self._fail(f"numbers in coordinates are integers below {MOST_STRIDE}", number)
+            if index is None:
+                offset += int(before.text) * (-1 if sign else 1)
+            elif sign is not None:
+                raise self._fail(f"index {index.text!r} cannot be subtracted; coordinates grow with indices", sign)
+            elif number is not None and int(number.text) == 0:
+                raise self._fail(f"the coefficient of {index.text!r} must be at least 1", number)
+            else:
+                terms.append((index.text, int(number.text) if number else 1))
+            if operator is None:
+                return Affine(tuple(terms), offset)
+            sign = operator if operator.kind == "-" else None
 
     def _bad_access(self, name: _Token, opened: _Token, index: _Token | None) -> NotationError:
         """Why what stands between the parentheses is no list of indices."""
@@ -345,7 +350,8 @@ class _Parser:
         if "(" in kinds or (operators and resembles(name.text, CALLABLE)):
             return self._fail(f"unknown function {name.text!r}.{nearest(name.text, CALLABLE | RESERVED)}", name)
         if operators:
-            return self._fail(f"index arithmetic in {name.text!r} is not supported yet; an index is a name")
+            text = "".join(token.text for token in inside)
+            return self._fail(f"coordinates are sums such as 2*p+r-1, of indices, multiples and numbers, got {text!r}")
         if index is not None:
             return self._fail(f"expected ',' or ')' after index {index.text!r}, got {self._next.text!r}")
         return self._fail(f"expected the name of an index in {name.text!r}, got {self._next.text!r}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 from mapper.dtypes import FP32, SPACING, rounded, value_width
-from mapper.interpreter import evaluate
+from mapper.interpreter import result_of
 from mapper.machine import Machine
 from mapper.mapping import Mapping
 from mapper.program import Program
@@ -28,9 +28,18 @@ def expected_outputs(workload: Workload, mapping: Mapping) -> dict[str, SparseTe
         fused = _streamed(program, mapping, number)
         operands = {o.tensor: (computed if o.tensor in fused else stored)[o.tensor] for o in statement.operands}
         target = statement.target.tensor
-        computed[target] = evaluate(Program((statement,)), operands)[target]
+        computed[target] = result_of(statement, operands, workload.extents[number])
         stored[target] = _rounded(computed[target], mapping.dtype(target))
     return {name: stored[name] for name in program.outputs}
+
+
+def viewed(workload: Workload, mapping: Mapping, number: int, tensor: SparseTensor) -> SparseTensor:
+    """What view ``number`` stores of its operand ``tensor``, both in the types that the mapping gives them."""
+    statement = workload.program.statements[number]
+    name = statement.operands[0].tensor
+    read = {name: _rounded(tensor, mapping.dtype(name))}
+    made = result_of(statement, read, workload.extents[number])
+    return _rounded(made, mapping.dtype(statement.target.tensor))
 
 
 def tolerance(workload: Workload, mapping: Mapping) -> float:

@@ -1,4 +1,4 @@
-"""Programs: statements over named tensors, each a contraction, an addition or a unary map.
+"""Programs: statements over named tensors, each a contraction, an addition, a unary map or a view of windows.
 
 Index notation is brought to this normal form by ``notation.parse_program``: every operator of a larger
 expression becomes a statement of its own, so that each producer-consumer edge can be cut or fused.
@@ -21,13 +21,34 @@ FUNCTIONS = frozenset({*ZERO_PRESERVING, "exp", "log", "sigmoid", "rsqrt", "shif
 COMBINE = {"mul": "*", "div": "/", "sub": ".-", "add": ".+"}
 """How a contraction combines its operands where all of them are stored, with the operator that writes it."""
 
+IN_PLACE = "in_place"
+"""The function of a view whose windows are read from its operand and not stored."""
+
 REDUCTIONS = ("sum", "max", "mean")
 """How a contraction reduces: over the stored entries; ``mean`` divides the sum by the extents of the indices."""
 
 
 @dataclass(frozen=True, slots=True)
+class Affine:
+    """A coordinate: the sum of index * coefficient over ``terms``, plus ``offset``; as ``2*p+r-1``."""
+
+    terms: tuple[tuple[str, int], ...]
+    offset: int = 0
+
+    @property
+    def plain(self) -> bool:
+        """Whether this is an index alone."""
+        return len(self.terms) == 1 and self.terms[0][1] == 1 and not self.offset
+
+    def __str__(self) -> str:
+        text = "+".join(index if coefficient == 1 else f"{coefficient}*{index}" for index, coefficient in self.terms)
+        return text + (f"{self.offset:+d}" if self.offset else "") if text else str(self.offset)
+
+
+@dataclass(frozen=True, slots=True)
 class Access:
-    """A tensor with one index name per mode, as ``A(i,k)``; with ``pattern`` every stored entry counts as 1."""
+    """A tensor with one index name per mode, as ``A(i,k)``; with ``pattern`` every stored entry counts as 1. The
+    operand of a view has the text of a coordinate per mode."""
 
     tensor: str
     indices: tuple[str, ...]
@@ -45,7 +66,10 @@ class Statement:
     * ``contract``: target = ``reduction`` over ``reduced`` of the operands, joined where all are stored and combined by
       ``combine`` (a product has any number of operands, the others two);
     * ``add``: target = sum of sign * operand, an operand that lacks an index is broadcast over it;
-    * ``map``: target = function(operand), for ``scale`` times ``factor``, for ``shift`` plus ``factor``.
+    * ``map``: target = function(operand), for ``scale`` times ``factor``, for ``shift`` plus ``factor``;
+    * ``view``: target = the operand at coordinates ``windows``, one per mode; positions outside of it are not stored.
+      Every index has a mode of the target (an im2col; a padding of n is an offset of -n). With function ``in_place``
+      the windows are not stored: readers load them from the operand.
     """
 
     target: Access
@@ -56,10 +80,13 @@ class Statement:
     factor: float = 1.0
     combine: str = "mul"
     reduction: str = "sum"
+    windows: tuple[Affine, ...] = ()
 
     @property
     def indices(self) -> tuple[str, ...]:
         """Every loop index: those of the target first, then reduced ones in order of appearance."""
+        if self.kind == "view":
+            return self.target.indices
         used = (*self.target.indices, *(i for operand in self.operands for i in operand.indices))
         return tuple(dict.fromkeys(used))
 
@@ -77,6 +104,8 @@ class Statement:
             case "add":
                 terms = [("+ " if s > 0 else "- ") + str(a) for s, a in zip(self.signs, self.operands, strict=True)]
                 right = " ".join(terms).removeprefix("+ ")
+            case "view":
+                right = f"{self.operands[0]}"
             case _:
                 numbers = {"scale": f"{self.factor!r} * ", "shift": f"{self.factor!r} + "}
                 call = f"{self.operands[0]}"
@@ -132,6 +161,16 @@ class Program:
             for n, a in enumerate(s.operands)
             if a.tensor in self.producers
         )
+
+    @cached_property
+    def viewed(self) -> tuple[bool, ...]:
+        """Per edge, whether it ends or begins at a view: a view reads and writes memory, it is never fused."""
+        return tuple("view" in (self.statements[e.producer].kind, self.statements[e.consumer].kind) for e in self.edges)
+
+    def stored_as(self, tensor: str) -> str:
+        """The tensor in memory that a reader of ``tensor`` loads: another one for windows read in place."""
+        made = self.statements[self.producers[tensor]] if tensor in self.producers else None
+        return made.operands[0].tensor if made is not None and made.function == IN_PLACE else tensor
 
     @cached_property
     def outputs(self) -> tuple[str, ...]:

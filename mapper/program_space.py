@@ -231,13 +231,18 @@ class ProgramSpace:
         return self._offered[tensor]
 
     def suits(self, tensor: str, form: Format, orders: dict[int, tuple[str, ...]]) -> bool:
-        """Whether every access of ``tensor`` walks the modes in the order that the format fixes, if it fixes one."""
-        return form.mode_order is None or all(
-            tuple(access.indices.index(i) for i in orders[number] if i in access.indices) == form.mode_order
+        """Whether every access of ``tensor`` walks the modes in the order that the format fixes, if it fixes one. Views
+        take any order, and where there is nothing else rows come first."""
+        if form.mode_order is None:
+            return True
+        walks = {
+            tuple(access.indices.index(i) for i in orders[number] if i in access.indices)
             for number, statement in enumerate(self.workload.program.statements)
+            if statement.kind != "view"
             for access in (statement.target, *statement.operands)
             if access.tensor == tensor
-        )
+        }
+        return (walks or {tuple(range(len(form.kinds)))}) == {form.mode_order}
 
     def _knobs(self, fusion: Fusion) -> list[tuple[str, tuple[Any, ...]]]:
         """(name, choices) of the knobs that are independent once the cuts are chosen, in a fixed order."""

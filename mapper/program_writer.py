@@ -253,4 +253,4 @@ def _affine(window: Window, spelled: Mapping[Hashable, list[str | None]]) -> str
         for factor, label in ((window.stride, window.out), (window.dilation, window.kernel))
         for name in spelled.get(label, [])
     ]
-    return "+".join(terms) + (f"{window.offset:+d}" if window.offset else "")
+    return "+".join(terms) + (f"{window.offset:+d}" if window.offset else "") or "0"

@@ -41,6 +41,11 @@ def cut_violations(program: Program, cuts: tuple[bool, ...]) -> tuple[Violation,
         for edge, cut in zip(program.edges, cuts, strict=True)
         if cut and region[edge.producer] == region[edge.consumer]
     ]
+    found += [
+        Violation("view-stored", "edge is fused", "cut: windows are read from memory and written to it", edge.name)
+        for edge, cut, viewed in zip(program.edges, cuts, program.viewed, strict=True)
+        if viewed and not cut
+    ]
     if not found:
         try:
             tuple(graphlib.TopologicalSorter(_region_graph(program, cuts, region)).static_order())

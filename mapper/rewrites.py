@@ -5,6 +5,7 @@
 * ``recompute``: a fused tensor is made anew for every use, inside its reader's loops, so that only a fiber of it
   exists at a time (FuseFlow, section 2: full fusion of two graph layers).
 * ``activations``: a relu stores positive results alone.
+* ``windows``: the windows of a view are not stored, readers load them from the tensor below (``mapper.windows``).
 """
 
 from __future__ import annotations
@@ -15,10 +16,10 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from mapper.errors import InputError, nearest
-from mapper.program import Access, Edge, Program, Statement
+from mapper.program import IN_PLACE, Access, Edge, Program, Statement
 from mapper.regions import renaming
 
-KINDS = ("products", "recompute", "activations")
+KINDS = ("products", "recompute", "activations", "windows")
 
 MOST_VARIANTS = 64
 """Rewritings that are offered; the first in order of discovery, the program as written first of all."""
@@ -32,7 +33,8 @@ Tree = int | tuple["Tree", ...]
 
 def rewriting(program: Program, label: str) -> Program:
     """The program that ``label`` names. Raises InputError for a label that no kind of rewriting gives."""
-    for kinds in (("products",), ("products", "recompute"), ("products", "activations"), KINDS):
+    chosen = (itertools.combinations(KINDS, size) for size in range(len(KINDS) + 1))
+    for kinds in itertools.chain.from_iterable(chosen):  # whichever of them a search was limited to
         if label in (known := variants(program, kinds)):
             return known[label]
     raise InputError(f"the program has no rewriting {label!r}.{nearest(label, variants(program))}")
@@ -44,10 +46,11 @@ def variants(program: Program, kinds: tuple[str, ...] = KINDS) -> dict[str, Prog
     found = {"": program}
     if "products" in kinds:
         found |= {label: p for label, p in _products(program) if label}
-    for kind, rewritten in (("activations", _activations), ("recompute", _recomputed)):
+    for kind, rewritten in (("activations", _activations), ("recompute", _recomputed), ("windows", _unstored)):
         if kind in kinds:
             for label, known in list(found.items()):
-                found |= {", ".join(filter(None, (label, more))): p for more, p in rewritten(known)}
+                several = itertools.islice(rewritten(known), MOST_VARIANTS)
+                found |= {", ".join(filter(None, (label, more))): p for more, p in several}
     return dict(itertools.islice(found.items(), MOST_VARIANTS))
 
 
@@ -230,13 +233,26 @@ def _fresh_name(base: str, taken: set[str]) -> str:
 def _activations(program: Program) -> Iterator[tuple[str, Program]]:
     """Every set of relus made sparse."""
     relus = [n for n, s in enumerate(program.statements) if (s.kind, s.function) == ("map", "relu")]
-    for size in range(1, len(relus) + 1):
-        for chosen in itertools.combinations(relus, size):
+    for label, changed in _with_function(program, relus, "sparse_relu"):
+        yield f"sparse {label}", changed
+
+
+def _unstored(program: Program) -> Iterator[tuple[str, Program]]:
+    """Every set of views read in place, but for those that something else reads the result of, or nothing."""
+    views = [n for n, s in enumerate(program.statements) if s.kind == "view" and not s.function]
+    barred = {s.operands[0].tensor for s in program.statements if s.kind == "view"} | {*program.outputs}
+    inner = [n for n in views if program.statements[n].target.tensor not in barred]
+    for label, changed in _with_function(program, inner, IN_PLACE):
+        yield f"{label} in place", changed
+
+
+def _with_function(program: Program, numbers: list[int], function: str) -> Iterator[tuple[str, Program]]:
+    """(targets, program) for every set of the statements ``numbers`` given another function, all of them first."""
+    for size in (len(numbers), *range(1, len(numbers))) if numbers else ():
+        for chosen in itertools.combinations(numbers, size):
+            statements = (replace(s, function=function) if n in chosen else s for n, s in enumerate(program.statements))
             label = " and ".join(program.statements[n].target.tensor for n in chosen)
-            statements = (
-                replace(s, function="sparse_relu") if n in chosen else s for n, s in enumerate(program.statements)
-            )
-            yield f"sparse {label}", Program(tuple(statements))
+            yield label, Program(tuple(statements))
 
 
 def _recomputed(program: Program) -> Iterator[tuple[str, Program]]:
@@ -279,6 +295,8 @@ class _Lifting:
     def _lift(self, number: int, names: dict[str, str]) -> Access | None:
         """The lifted result of a statement in the reader's names (``names``: those of its target)."""
         statement = self.program.statements[number]
+        if statement.kind == "view":
+            return None
         dense = statement.kind == "map" and statement.function not in ("relu", "sparse_relu", "scale", "gelu", "tanh")
         if dense or (statement.kind == "contract" and statement.reduction != "sum"):
             return None

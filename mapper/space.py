@@ -13,6 +13,8 @@ from __future__ import annotations
 import bisect
 import itertools
 from collections.abc import Iterator, Sequence
+from collections.abc import Mapping as MappingABC
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
@@ -32,10 +34,21 @@ from mapper.workload import Workload
 
 
 class MappingSpace:
-    """All mappings of ``workload`` on ``machine`` within ``limits``."""
+    """All mappings of ``workload`` on ``machine`` within ``limits``.
 
-    def __init__(self, workload: Workload, machine: Machine, limits: SpaceLimits | None = None) -> None:
+    ``inputs``: other data for the same program, by name, the first of them ``workload``; a mapping must be legal for
+    each of them, what is offered depends on the first alone.
+    """
+
+    def __init__(
+        self,
+        workload: Workload,
+        machine: Machine,
+        limits: SpaceLimits | None = None,
+        inputs: MappingABC[str, Workload] | None = None,
+    ) -> None:
         self.workload, self.machine, self.limits = workload, machine, limits or SpaceLimits()
+        self.inputs = dict(inputs or {"": workload})
         check_names(workload, self.limits)
         self.programs = {
             label: ProgramSpace(workload.variant(label), machine, self.limits, label)
@@ -47,8 +60,16 @@ class MappingSpace:
         return self.machine.with_fields(**dict(mapping.machine))
 
     def violations(self, mapping: Mapping) -> tuple[Violation, ...]:
-        """Rules broken on the machine that the mapping asks for."""
-        return violations(self.workload, mapping, self.machine_of(mapping))
+        """Rules broken on the machine that the mapping asks for, by the first input that breaks any."""
+        machine = self.machine_of(mapping)
+        for name, workload in self.inputs.items():
+            if broken := violations(workload, mapping, machine):
+                return tuple(replace(v, where=self.place(v.where, name)) for v in broken)
+        return ()
+
+    def place(self, where: str, name: str) -> str:
+        """``where`` with the name of the input, if there are several."""
+        return f"{where} for input {name}" if len(self.inputs) > 1 else where
 
     @cached_property
     def fusions(self) -> tuple[Fusion, ...]:

@@ -31,7 +31,7 @@ class SpaceLimits:
     tiles: dict[str, tuple[int, ...]] = field(default_factory=dict)
     fuse: dict[str, bool] = field(default_factory=dict)
     fuse_others: bool | None = None
-    rewrites: tuple[str, ...] = ("products",)
+    rewrites: tuple[str, ...] = ("products", "windows")
     variants: tuple[str, ...] | None = None
     partitions: tuple[str, ...] = PARTITIONS
     max_lanes: int = 8

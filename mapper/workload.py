@@ -9,8 +9,8 @@ from functools import cached_property
 
 from mapper.canonical import content_hash
 from mapper.errors import InputError, nearest
+from mapper.extents import bind_extents
 from mapper.interpreter import effectual_multiplies, evaluate
-from mapper.notation import bind_extents
 from mapper.program import Access, Program
 from mapper.rewrites import rewriting
 from mapper.tensor import SparseTensor

@@ -17,31 +17,45 @@ from studies.spec import StudySpec, TensorSource
 
 
 def load_workload(spec: StudySpec, in_memory: Mapping[str, Any] | None = None) -> Workload:
-    """Program and data of a study. ``in_memory`` holds the tensors that the specification does not describe.
+    """``load_workloads`` of a study with one input, else its first."""
+    return next(iter(load_workloads(spec, in_memory).values()))
+
+
+def load_workloads(spec: StudySpec, in_memory: Mapping[str, Any] | None = None) -> dict[str, Workload]:
+    """Program and data of a study, by input. ``in_memory`` holds the tensors that the specification does not describe,
+    by ``TensorSource.label``.
 
     Raises InputError, placed in the specification, for data that cannot be read or do not fit the program.
     """
     given = {**spec.given, **(in_memory or {})}
-    tensors = {s.name: _load(spec, s, given.get(s.name)) for s in spec.sources}
-    workload = Workload(spec.program, tensors)
-    try:
-        _ = workload.extents  # binds every index, which checks the shapes against each other
-    except InputError as error:
-        raise spec.document.error(("program",), str(error)) from error
-    return workload
+    loaded: dict[str, SparseTensor] = {}
+    found = {}
+    for name, sources in spec.inputs:
+        for source in sources:
+            if source.label not in loaded:
+                loaded[source.label] = _load(spec, source, given.get(source.label))
+        found[name] = Workload(spec.program, {s.name: loaded[s.label] for s in sources})
+        try:
+            _ = found[name].extents  # binds every index, which checks the shapes against each other
+        except InputError as error:
+            place: Place = ("inputs", name) if name else ("program",)
+            raise spec.document.error(place, str(error), key=bool(name)) from error
+    return found
 
 
-def dataset_records(spec: StudySpec, workload: Workload) -> tuple[DatasetRecord, ...]:
-    """What the study keeps of its inputs."""
-    return tuple(
-        DatasetRecord(s.name, tensor.key, _origin(s), tensor.shape, tensor.nnz, tensor.notes)
-        for s in spec.sources
-        for tensor in (workload.tensors[s.name],)
-    )
+def dataset_records(spec: StudySpec, workloads: Mapping[str, Workload]) -> tuple[DatasetRecord, ...]:
+    """What the study keeps of its inputs; a tensor that only one of them has is called after both."""
+    records = {
+        s.label: DatasetRecord(s.label, tensor.key, _origin(s), tensor.shape, tensor.nnz, tensor.notes)
+        for name, sources in spec.inputs
+        for s in sources
+        for tensor in (workloads[name].tensors[s.name],)
+    }
+    return tuple(records.values())
 
 
 def _load(spec: StudySpec, source: TensorSource, held: Any) -> SparseTensor:
-    place: Place = ("tensors", source.name, "file" if source.file else "random")
+    place: Place = (*source.place, "file" if source.file else "random")
     try:
         if source.file is not None:
             path = find_data(source.file, spec.folder)
@@ -52,7 +66,7 @@ def _load(spec: StudySpec, source: TensorSource, held: Any) -> SparseTensor:
     except InputError as error:
         raise spec.document.error(place, str(error)) from error
     if held is None:
-        raise InputError(f"tensor {source.name!r} is to be handed over in memory, got none")
+        raise InputError(f"tensor {source.label!r} is to be handed over in memory, got none")
     return SparseTensor.from_any(held)
 
 

@@ -61,15 +61,20 @@ class ProgramModel(_Strict):
     teaal: str | None = None
 
 
-class TensorModel(_Strict):
-    """Where a tensor's entries come from and the formats it may be stored in."""
+class DataModel(_Strict):
+    """Where a tensor's entries come from."""
 
     file: str | None = None
     member: str | None = None
     values: ValuesModel = ValuesModel()
     random: dict[str, Any] | None = None
-    format: Words = []
     duplicates: str = "sum"
+
+
+class TensorModel(DataModel):
+    """Data and the formats in which they may be stored."""
+
+    format: Words = []
 
 
 class ParallelModel(_Strict):
@@ -104,6 +109,7 @@ class SearchModel(_Strict):
     workers: Positive = 2
     descents: Annotated[int, Field(ge=0)] = 8
     audit: Annotated[float, Field(ge=0, le=1)] = 0.1
+    over_inputs: str = "mean"
 
 
 class LimitsModel(_Strict):
@@ -118,6 +124,7 @@ class SpecModel(_Strict):
 
     program: Annotated[ProgramModel, BeforeValidator(_notation)]
     tensors: dict[str, TensorModel] = {}
+    inputs: dict[Annotated[str, Field(min_length=1)], dict[str, DataModel]] = {}
     name: Annotated[str, Field(min_length=1, pattern=r"^[^/\\\s]+$")] | None = None
     machine: Annotated[dict[str, Any], BeforeValidator(_preset)] = {"preset": "rda"}
     mapping: MappingModel = MappingModel()

@@ -20,12 +20,13 @@ from mapper.space_limits import SpaceLimits
 from mapper.synthetic import KINDS
 from mapper.tensor import SparseTensor
 from studies.program_source import ProgramSource, read_program
-from studies.schema import SpecModel, TensorModel, read_schema
+from studies.schema import DataModel, SpecModel, TensorModel, read_schema
 from studies.spec_space import program_modes, read_space
 
 OBJECTIVES = ("latency_cycles", "traffic_bytes", "energy_pj")
 SAMPLERS = ("tpe", "random")
 DUPLICATES = ("sum", "error")
+OVER_INPUTS = ("mean", "worst")
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +35,7 @@ class TensorSource:
     program or, with none of them, memory.
 
     ``member``: which tensor of an archive; ``values_seed``: seed of values drawn in place of those of the file, as a
-    file that stores a pattern has none.
+    file that stores a pattern has none. ``input``: the one to which it belongs, None for all.
     """
 
     name: str
@@ -45,6 +46,17 @@ class TensorSource:
     kind: str | None = None
     params: tuple[tuple[str, Any], ...] = ()
     model: str | None = None
+    input: str | None = None
+
+    @property
+    def label(self) -> str:
+        """``A``, or ``A of cora``."""
+        return self.name if self.input is None else f"{self.name} of {self.input}"
+
+    @property
+    def place(self) -> Place:
+        """Where the specification says it."""
+        return ("tensors", self.name) if self.input is None else ("inputs", self.input, self.name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +64,7 @@ class SearchSettings:
     """``candidates`` are asked per simulated one. ``descents`` of them in every batch (none with the random sampler)
     come from local searches over the model's estimates, the others from the sampler. ``audit`` is the share of
     simulations given to candidates that the model alone would have passed over. ``workers`` never changes a result.
+    ``over_inputs``: what of several inputs counts (``OVER_INPUTS``).
     """
 
     sampler: str
@@ -62,6 +75,7 @@ class SearchSettings:
     descents: int
     audit: float
     workers: int
+    over_inputs: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,12 +89,13 @@ class SimulationLimits:
 @dataclass(frozen=True)
 class StudySpec:
     """A checked study. ``machine`` has every field that the user fixed; fields given as lists are in
-    ``space.machine``. ``budgets``: upper limits on objectives, sorted by name. ``given``: tensors that come with the
+    ``space.machine``. ``inputs``: (name, where each tensor comes from) of every input; one without a name where the
+    study has just one. ``budgets``: upper limits on objectives, sorted by name. ``given``: tensors that come with the
     program."""
 
     name: str
     program: Program
-    sources: tuple[TensorSource, ...]
+    inputs: tuple[tuple[str, tuple[TensorSource, ...]], ...]
     machine: Machine
     space: SpaceLimits
     objectives: tuple[str, ...]
@@ -93,14 +108,26 @@ class StudySpec:
     document: Document = field(compare=False, repr=False)
     given: Mapping[str, SparseTensor] = field(default_factory=dict, compare=False, repr=False)
 
-    def identity(self, tensor_keys: Mapping[str, str] | None = None) -> dict[str, Any]:
-        """Everything that decides the rows of the study, as JSON types; ``tensor_keys`` are content hashes."""
+    @property
+    def sources(self) -> tuple[TensorSource, ...]:
+        """Where the tensors of the first input come from."""
+        return self.inputs[0][1]
+
+    def identity(self, tensor_keys: Mapping[str, Mapping[str, str]] | None = None) -> dict[str, Any]:
+        """Everything that decides the rows of the study, as JSON types; ``tensor_keys`` are content hashes, by input
+        and tensor."""
         formats = {tensor: [str(f) for f in allowed] for tensor, allowed in self.space.formats.items()}
         search = plain(self.search)
         del search["workers"]
+        data: Mapping[str, Any] = tensor_keys or {}
+        if len(self.inputs) == 1:
+            del search["over_inputs"]
+            data = data.get(self.inputs[0][0], {})
+        several = {"inputs": [name for name, _ in self.inputs]} if len(self.inputs) > 1 else {}
         return {
+            **several,
             "program": str(self.program),
-            "data": dict(tensor_keys or {}),
+            "data": plain(data),
             "machine": {"fields": plain(self.machine)},
             "space": {**plain(self.space), "formats": formats},
             "objectives": list(self.objectives),
@@ -124,7 +151,8 @@ def load_spec(path: str | Path) -> StudySpec:
 def spec_from_values(
     values: Mapping[str, Any], *, folder: Path, name: str, in_memory: Collection[str] = ()
 ) -> StudySpec:
-    """``load_spec`` for keys and values given in Python; ``in_memory`` names tensors that the caller holds."""
+    """``load_spec`` for keys and values given in Python; ``in_memory`` names tensors that the caller holds, those of
+    one input alone as ``A of cora``."""
     return read_spec(Document("study", dict(values)), folder=folder, name=name, in_memory=in_memory)
 
 
@@ -133,14 +161,17 @@ def read_spec(document: Document, *, folder: Path, name: str, in_memory: Collect
     model = read_schema(document)
     source = read_program(document, model.program, folder)
     program = source.program
-    sources = _sources(document, model, source, in_memory)
+    inputs = _inputs(document, model, source, in_memory)
     machine, space = read_space(document, model, program)
     search = SearchSettings(**{f: getattr(model.search, f) for f in SearchSettings.__slots__})
     document.known(("search", "sampler"), search.sampler, SAMPLERS)
+    document.known(("search", "over_inputs"), search.over_inputs, OVER_INPUTS)
+    if "over_inputs" in model.search.model_fields_set and len(inputs) < 2:
+        raise document.error(("search", "over_inputs"), "over_inputs needs at least two inputs", key=True)
     return StudySpec(
         name=model.name or name,
         program=program,
-        sources=sources,
+        inputs=inputs,
         machine=machine,
         space=space,
         objectives=_objectives(document, model),
@@ -155,11 +186,12 @@ def read_spec(document: Document, *, folder: Path, name: str, in_memory: Collect
     )
 
 
-def _sources(
+def _inputs(
     document: Document, model: SpecModel, found: ProgramSource, in_memory: Collection[str]
-) -> tuple[TensorSource, ...]:
+) -> tuple[tuple[str, tuple[TensorSource, ...]], ...]:
     program = found.program
-    for tensor in in_memory:
+    for label in in_memory:
+        tensor = label.partition(" of ")[0]
         document.known(("tensors", tensor), tensor, program.inputs, key=True)
     for tensor, entry in model.tensors.items():
         document.known(("tensors", tensor), tensor, (*program.inputs, *program.producers), key=True)
@@ -168,17 +200,33 @@ def _sources(
             raise document.error(
                 ("tensors", tensor), f"{tensor!r} is computed by the program: only its format may be given", key=True
             )
-    sources = []
-    for tensor in program.inputs:
-        entry = model.tensors.get(tensor, TensorModel())
-        described = (entry.file is not None) + (entry.random is not None)
-        if not described and tensor in found.tensors and tensor not in in_memory:
-            sources.append(TensorSource(tensor, model=found.origin))
-            continue
-        if described == 2 or (not described and tensor not in in_memory):
-            raise _without_data(document, model, found, tensor)
-        sources.append(_source(document, program, tensor, entry))
-    return tuple(sources)
+    for name, entries in model.inputs.items():
+        for tensor in entries:
+            document.known(("inputs", name, tensor), tensor, program.inputs, key=True)
+    return tuple(
+        (name, tuple(_source(document, model, found, tensor, name, in_memory) for tensor in program.inputs))
+        for name in model.inputs or ("",)
+    )
+
+
+def _source(
+    document: Document, model: SpecModel, found: ProgramSource, tensor: str, name: str, in_memory: Collection[str]
+) -> TensorSource:
+    """Where an input gets a tensor from: what it says itself, else what is said for all, else the program."""
+    own = TensorSource(tensor, input=name)
+    if name and own.label in in_memory:
+        return own
+    if (entry := model.inputs.get(name, {}).get(tensor)) is not None:
+        if (entry.file is None) == (entry.random is None):
+            raise document.error(own.place, f"tensor {tensor!r} needs either a file or random", key=True)
+        return _described(document, found.program, own, entry)
+    entry = model.tensors.get(tensor, TensorModel())
+    described = (entry.file is not None) + (entry.random is not None)
+    if not described and tensor in found.tensors and tensor not in in_memory:
+        return TensorSource(tensor, model=found.origin)
+    if described == 2 or (not described and tensor not in in_memory):
+        raise _without_data(document, model, found, tensor)
+    return _described(document, found.program, TensorSource(tensor), entry)
 
 
 def _without_data(document: Document, model: SpecModel, found: ProgramSource, tensor: str) -> InputError:
@@ -187,14 +235,14 @@ def _without_data(document: Document, model: SpecModel, found: ProgramSource, te
     return found.without_data(document, tensor, model.tensors)
 
 
-def _source(document: Document, program: Program, tensor: str, entry: TensorModel) -> TensorSource:
-    place: Place = ("tensors", tensor)
+def _described(document: Document, program: Program, source: TensorSource, entry: DataModel) -> TensorSource:
+    tensor, place = source.name, source.place
     document.known((*place, "duplicates"), entry.duplicates, DUPLICATES)
     for key, given in (("member", entry.member), ("values", entry.values.seed)):
         if given is not None and entry.file is None:
             raise document.error((*place, key), f"{key} of {tensor!r} is for data from a file", key=True)
     if entry.random is None:
-        return TensorSource(tensor, entry.file, entry.duplicates, entry.member, entry.values.seed)
+        return TensorSource(tensor, entry.file, entry.duplicates, entry.member, entry.values.seed, input=source.input)
     params = {name: tuple(v) if isinstance(v, list) else v for name, v in entry.random.items()}
     kind, shape = str(params.pop("kind", "uniform")), params.get("shape")
     document.known((*place, "random", "kind"), kind, KINDS)
@@ -205,7 +253,7 @@ def _source(document: Document, program: Program, tensor: str, entry: TensorMode
     if not isinstance(shape, tuple) or not whole or len(shape) != ndim:
         text = f"shape of {tensor!r} must be a list of {ndim} extents, as the program uses it"
         raise document.error((*place, "random", "shape"), f"{text}, got {entry.random.get('shape')}")
-    return TensorSource(tensor, kind=kind, params=tuple(sorted(params.items())))
+    return TensorSource(tensor, kind=kind, params=tuple(sorted(params.items())), input=source.input)
 
 
 def _objectives(document: Document, model: SpecModel) -> tuple[str, ...]:

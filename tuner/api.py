@@ -66,6 +66,7 @@ def tune(
     program: str,
     tensors: Mapping[str, Any],
     *,
+    inputs: Mapping[str, Mapping[str, Any]] | None = None,
     machine: str | Mapping[str, Any] = "rda",
     objectives: Sequence[str] = ("latency_cycles", "traffic_bytes"),
     simulations: int = 60,
@@ -78,6 +79,7 @@ def tune(
 ) -> Study:
     """Searches mappings of ``program`` (index notation) over ``tensors`` (scipy.sparse, numpy or SparseTensor).
 
+    ``inputs``: by name, the tensors that differ between several inputs over which each mapping is judged.
     ``machine``, ``mapping`` and ``search`` take what the keys of a study file take. One worker process by default:
     ``search={"workers": n}`` for more needs a ``__main__`` guard, as for any process pool. Raises the errors of
     ``load_spec`` for what does not fit; a stored study of the same name and content is resumed.
@@ -85,6 +87,7 @@ def tune(
     values = {
         "program": program,
         "tensors": {},
+        "inputs": {name: {} for name in inputs or {}},
         "machine": dict(machine) if isinstance(machine, Mapping) else machine,
         "objectives": list(objectives),
         "mapping": dict(mapping or {}),
@@ -92,6 +95,8 @@ def tune(
         "storage": storage,
     }
     held = {t: SparseTensor.from_any(data) for t, data in tensors.items()}
+    for which, own in (inputs or {}).items():
+        held |= {f"{t} of {which}": SparseTensor.from_any(data) for t, data in own.items()}
     spec = spec_from_values(values, folder=Path.cwd(), name=name, in_memory=held)
     session = open_session(load_problem(spec, held))
     try:

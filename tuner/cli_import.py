@@ -40,13 +40,14 @@ def import_model(
 
 def understood(imported: Imported) -> dict[str, Any]:
     """An imported module as JSON types; an index name that stands for several extents lists them all."""
-    from mapper.notation import bind_extents
+    from mapper.extents import bind_extents
 
     program = imported.program
     extents: dict[str, set[int]] = {}
-    for bound in bind_extents(program, {name: t.shape for name, t in imported.tensors.items()}):
-        for index, extent in bound.items():
-            extents.setdefault(index, set()).add(extent)
+    bound = bind_extents(program, {name: t.shape for name, t in imported.tensors.items()})
+    for statement, own in zip(program.statements, bound, strict=True):
+        for index in statement.indices:
+            extents.setdefault(index, set()).add(own[index])
     return {
         "program": imported.text,
         "statements": len(program.statements),

@@ -15,11 +15,12 @@ from hwsim import Limits, Profile, energy_pj, simulate
 from mapper.lowering import collect_output, lower_conversion, lower_region
 from mapper.machine import Machine
 from mapper.mapping import Mapping
-from mapper.precision import expected_outputs, multiply_scale, tolerance
+from mapper.precision import expected_outputs, multiply_scale, tolerance, viewed
 from mapper.regions import region_label
 from mapper.schedule import Conversion, Region, schedule
 from mapper.storage import Layout, Storage, store_tensor
 from mapper.tensor import SparseTensor
+from mapper.windows import in_place
 from mapper.workload import Workload
 
 CACHED_LAYOUTS = 64
@@ -85,12 +86,22 @@ def evaluate(
     profiles: list[tuple[str, Profile]] = []
     energy, failure = 0.0, None
 
+    unstored: dict[str, Conversion] = {}
+
+    def store(tensor: SparseTensor, layout: Layout) -> Storage:
+        return cache.get(tensor, layout, machine)
+
     def storage_of(tensor: str, layout: Layout) -> Storage:
-        return cache.get(data[tensor], layout, machine)
+        stored = store(data[tensor], layout)
+        return in_place(workload, unstored[tensor], data[tensor], stored, store) if tensor in unstored else stored
 
     for step in schedule(workload.program, mapping).steps:
         if isinstance(step, Conversion):
-            name, graph = f"convert {step.tensor}", lower_conversion(step, machine, storage_of)
+            if step.statement is not None:
+                data[step.made] = viewed(workload, mapping, step.statement, data[step.tensor])
+            if step.in_place:
+                unstored[step.made] = step
+            name, graph = step.name, lower_conversion(step, machine, storage_of)
         else:
             name, graph = region_label(step.statements), lower_region(workload, mapping, machine, step, storage_of)
         profile = simulate(graph, limits, max_slices=max_slices)

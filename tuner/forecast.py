@@ -29,9 +29,10 @@ def forecast(problem: Problem) -> dict[str, Any]:
     statistics = Statistics()
     rng = np.random.default_rng(spec.search.seed)
     mappings = [space.sample(rng) for _ in range(SAMPLES)]
-    fitting = [m for m in mappings if not screen(space.workload, m, space.machine_of(m), statistics)]
-    tokens = [estimate(space.workload, m, space.machine_of(m), statistics=statistics).tokens for m in fitting]
-    cap = spec.limits.tokens or float("inf")
+    inputs = space.inputs.values()
+    fitting = [m for m in mappings if not any(screen(w, m, space.machine_of(m), statistics) for w in inputs)]
+    tokens = [sum(estimate(w, m, space.machine_of(m), statistics=statistics).tokens for w in inputs) for m in fitting]
+    cap = (spec.limits.tokens or float("inf")) * len(inputs)
     counted = np.array([t for t in tokens if t <= cap] or [0.0])
     speed = engine_speed()
     seconds = spec.search.simulations * float(counted.mean()) / speed / spec.search.workers

@@ -45,10 +45,11 @@ class Progress:
 
 def run_study(problem: Problem, store: StudyStore, study: StudyHandle, workers: int, report: Report) -> str:
     """Runs or resumes a study to its end; returns why it ended. Rows depend on the specification alone."""
-    problem.workload.computed  # noqa: B018 - once here, so that every worker receives it
+    for workload in problem.space.inputs.values():
+        workload.computed  # noqa: B018 - once here, so that every worker receives it
     problem.space.fusions  # noqa: B018 - an empty space is reported before any process starts
     try:
-        with open_executor(problem.space, workers) as executor:
+        with open_executor(problem.space, problem.spec.search.over_inputs, workers) as executor:
             return _Loop(problem, store, study, executor, report).run()
     except BrokenProcessPool as error:
         text = (

@@ -14,7 +14,8 @@ from tuner.cli_output import print_json, print_table, records
 @dataclass(frozen=True, slots=True)
 class Outcome:
     """``counts``: trials per state; ``winners``: default and best mappings with their measures and gains, rows of
-    ``winners_frame``; ``words``: the winner by the first objective; multiplies and nnz: what its simulation counted."""
+    ``winners_frame``; ``words``: the winner by the first objective; multiplies and nnz: what its simulation counted;
+    ``inputs``: its measures for each input where there are several."""
 
     study: str
     reason: str
@@ -25,6 +26,7 @@ class Outcome:
     output_nnz: dict[str, int]
     winners: list[dict[str, Any]]
     words: str
+    inputs: dict[str, dict[str, float]]
 
 
 def outcome(contents: StudyContents, reason: str) -> Outcome:
@@ -43,6 +45,7 @@ def outcome(contents: StudyContents, reason: str) -> Outcome:
         output_nnz=profile["output_nnz"],
         winners=records(winners_frame(contents)),
         words=winner_words(contents),
+        inputs=profile.get("inputs", {}),
     )
 
 
@@ -68,3 +71,5 @@ def print_outcome(found: Outcome, as_json: bool) -> None:
     if found.words:
         typer.echo(f"{found.winners[-1]['mapping'] if len(found.winners) < 2 else found.winners[1]['mapping']}:")
         typer.echo(found.words)
+    for name, measures in found.inputs.items():
+        typer.echo(f"{name}: " + ", ".join(f"{measure} = {value:,.0f}" for measure, value in measures.items()))

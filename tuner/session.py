@@ -23,7 +23,7 @@ class Session:
 def open_session(problem: Problem, *, restart: bool = False, fork: bool = False) -> Session:
     """Creates the study of ``problem`` or finds it for resumption (StudyError if its specification changed)."""
     store = StudyStore(problem.spec.storage)
-    datasets = dataset_records(problem.spec, problem.workload)
+    datasets = dataset_records(problem.spec, problem.space.inputs)
     study = store.open(problem.identity, problem.spec.name, datasets=datasets, restart=restart, fork=fork)
     return Session(problem, store, study)
 

@@ -19,8 +19,10 @@ from mapper.errors import SparseLoomError
 from mapper.mapping import Mapping
 from mapper.space import MappingSpace
 from studies.records import VerdictRecord
+from studies.spec import OBJECTIVES
 from tuner.descent import Descent, descend
 from tuner.evaluate import Evaluation, StorageCache, evaluate
+from tuner.over_inputs import combined
 from tuner.selection import confident_verdicts
 
 FORBIDDEN = 1e6
@@ -57,17 +59,20 @@ class DescentSettings:
 class Worker:
     """The state of one worker: the space and its caches."""
 
-    def __init__(self, space: MappingSpace) -> None:
-        self.space = space
+    def __init__(self, space: MappingSpace, over_inputs: str) -> None:
+        self.space, self._over_inputs = space, over_inputs
         self._statistics, self._storage = Statistics(), StorageCache()
 
     def screen(self, mapping: Mapping) -> Screening:
-        """Legality, capacity, then the model."""
-        workload, machine = self.space.workload, self.space.machine_of(mapping)
-        found = screen(workload, mapping, machine, self._statistics)
-        if found:
-            return Screening(tuple(VerdictRecord(v.rule, v.measured, v.limit, v.unit, v.where) for v in found), None)
-        return Screening((), plain(estimate(workload, mapping, machine, statistics=self._statistics)))
+        """Legality, capacity, then the model, for every input until one forbids the mapping."""
+        machine, estimates = self.space.machine_of(mapping), {}
+        for name, workload in self.space.inputs.items():
+            if found := screen(workload, mapping, machine, self._statistics):
+                places = [self.space.place(v.where, name) for v in found]
+                rows = zip(found, places, strict=True)
+                return Screening(tuple(VerdictRecord(v.rule, v.measured, v.limit, v.unit, at) for v, at in rows), None)
+            estimates[name] = plain(estimate(workload, mapping, machine, statistics=self._statistics))
+        return Screening((), combined(estimates, self._over_inputs))
 
     def descend(self, descent: Descent, settings: DescentSettings) -> dict[str, Any]:
         """Parameters at the end of a descent over this worker's estimates."""
@@ -92,17 +97,24 @@ class Worker:
 
     def simulate(self, mapping: Mapping, limits: Limits) -> Simulation:
         """Ground truth; whatever goes wrong inside is a failed row, never a lost one."""
-        started = time.perf_counter()
-        try:
-            result = self.run(mapping, limits)
-        except (SparseLoomError, MemoryError) as error:
-            return Simulation(f"{type(error).__name__}: {error}", {}, None, time.perf_counter() - started)
-        values = {n: float(getattr(result, n)) for n in ("latency_cycles", "traffic_bytes", "energy_pj")}
-        return Simulation(result.failure, values, result.summary, time.perf_counter() - started)
+        started, summaries, failure = time.perf_counter(), {}, None
+        for name in self.space.inputs:
+            try:
+                result = self.run(mapping, limits, name)
+            except (SparseLoomError, MemoryError) as error:
+                failure = self.space.place(f"{type(error).__name__}: {error}", name)
+                return Simulation(failure, {}, None, time.perf_counter() - started)
+            summaries[name] = result.summary
+            if result.failure is not None:
+                failure = self.space.place(result.failure, name)
+                break
+        summary = combined(summaries, self._over_inputs)
+        values = {name: float(summary[name]) for name in OBJECTIVES}
+        return Simulation(failure, values, {**summary, "status": failure or "done"}, time.perf_counter() - started)
 
-    def run(self, mapping: Mapping, limits: Limits) -> Evaluation:
-        """The full evaluation, outputs included."""
-        return evaluate(self.space.workload, mapping, self.space.machine_of(mapping), limits, self._storage)
+    def run(self, mapping: Mapping, limits: Limits, name: str) -> Evaluation:
+        """The full evaluation for one input, outputs included."""
+        return evaluate(self.space.inputs[name], mapping, self.space.machine_of(mapping), limits, self._storage)
 
 
 class InlineExecutor(Executor):
@@ -118,20 +130,21 @@ class InlineExecutor(Executor):
         return future
 
 
-def open_executor(space: MappingSpace, workers: int) -> Executor:
-    """An executor whose processes hold ``space``: inline for one worker, spawned processes for more."""
+def open_executor(space: MappingSpace, over_inputs: str, workers: int) -> Executor:
+    """An executor whose processes hold ``space`` and judge as ``over_inputs`` says: inline for one worker, spawned
+    processes for more."""
     if workers == 1:
-        _start(space)
+        _start(space, over_inputs)
         return InlineExecutor()
-    return ProcessPoolExecutor(workers, get_context("spawn"), _start, (space,))
+    return ProcessPoolExecutor(workers, get_context("spawn"), _start, (space, over_inputs))
 
 
 _worker: Worker
 
 
-def _start(space: MappingSpace) -> None:
+def _start(space: MappingSpace, over_inputs: str) -> None:
     global _worker  # noqa: PLW0603 - a process pool hands state to its workers this way
-    _worker = Worker(space)
+    _worker = Worker(space, over_inputs)
 
 
 def screen_task(mapping: Mapping) -> Screening:

@@ -212,7 +212,7 @@ const Maker built_in[] = {
     {"tile_load", tile_load_task},
     {"store", store_task},
     {"convert", [](const Builder& b) {
-       return convert(b.u, *b.account("tensor"),
+       return convert(b.u, *b.account("tensor"), *b.account(b.has("result") ? "result" : "tensor"),
                       {b.param<std::int64_t>("read_value_bytes"), b.param<std::int64_t>("read_metadata_bytes")},
                       {b.param<std::int64_t>("write_value_bytes"), b.param<std::int64_t>("write_metadata_bytes")},
                       b.engine.dram.burst_bytes());

@@ -22,6 +22,8 @@ from mapper.space import MappingSpace
 from mapper.space_limits import SpaceLimits
 from mapper.storage import Layout, Storage, store_tensor
 from mapper.synthetic import generate
+from mapper.tensor import SparseTensor
+from mapper.windows import in_place
 from mapper.workload import Workload
 
 LAYER = {
@@ -41,6 +43,10 @@ CASES = {
         "B": ("dense", {"shape": (30, 6)}),
         "C": ("dense", {"shape": (20, 6)}),
     },
+    "Z(o,p,q) = X(c,2*p+r-1,q+s) * W(o,c,r,s)": {
+        "X": ("uniform", {"shape": (8, 16, 16), "density": 0.2}),
+        "W": ("uniform", {"shape": (6, 8, 3, 3), "density": 0.3}),
+    },
 }
 
 WITHIN = {"none": 1 + 1e-6, "lru": 2.0, "keep": 1.1, "overbooked": 1.1}
@@ -49,9 +55,16 @@ WITHIN = {"none": 1 + 1e-6, "lru": 2.0, "keep": 1.1, "overbooked": 1.1}
 
 def simulated(workload: Workload, mapping: Mapping, machine: Machine) -> list[Profile]:
     workload = workload.variant(mapping.variant)
+    steps = schedule(workload.program, mapping).steps
+    views = {step.made: step for step in steps if isinstance(step, Conversion) and step.in_place}
 
-    def stored(tensor: str, layout: Layout) -> Storage:
-        return store_tensor(workload.tensor(tensor), layout, machine)
+    def store(tensor: SparseTensor, layout: Layout) -> Storage:
+        return store_tensor(tensor, layout, machine)
+
+    def stored(name: str, layout: Layout) -> Storage:
+        tensor = workload.tensor(name)
+        found = store(tensor, layout)
+        return in_place(workload, views[name], tensor, found, store) if name in views else found
 
     return [
         simulate(
@@ -59,7 +72,7 @@ def simulated(workload: Workload, mapping: Mapping, machine: Machine) -> list[Pr
             if isinstance(step, Conversion)
             else lower_region(workload, mapping, machine, step, stored)
         )
-        for step in schedule(workload.program, mapping).steps
+        for step in steps
     ]
 
 

@@ -320,4 +320,4 @@ def convert(u: Unit) -> Body:
             written = max(written, finish)
     u.until(written, "memory")
     u.host.account(p["tensor"], "read", *sizes["read"], len(reads))
-    u.host.account(p["tensor"], "write", *sizes["write"], len(writes))
+    u.host.account(p.get("result", p["tensor"]), "write", *sizes["write"], len(writes))

@@ -309,7 +309,8 @@ class _Weave:
         if self.rng.random() < 0.15:
             sizes = {f"{way}_{what}_bytes": int(self.rng.integers(0, 4000)) for way in ("read", "write")
                      for what in ("value", "metadata")}  # fmt: skip
-            self.add("convert", [], 0, params={"tensor": self.account(), **sizes})
+            result = {"result": self.account()} if self.rng.random() < 0.5 else {}
+            self.add("convert", [], 0, params={"tensor": self.account(), **result, **sizes})
 
 
 def _cut(nest: dict[int, Any], level: int) -> Any:

@@ -192,6 +192,18 @@ def test_convert() -> None:
     assert convert((64, 0), (192, 0)).profile.cycles == 34
 
 
+def test_windows_are_written_for_another_tensor() -> None:
+    params = {"tensor": 0, "result": 1, "read_value_bytes": 4000, "read_metadata_bytes": 96,
+              "write_value_bytes": 60, "write_metadata_bytes": 40}  # fmt: skip
+    run = run_unit("convert", [], 0, params=params, tensors=("A", "T"), dram=DRAM)
+    assert run.profile.cycles == convert((4000, 96), (60, 40)).profile.cycles
+    assert [(r.tensor, r.direction, r.values_bytes, r.metadata_bytes, r.requests) for r in run.profile.traffic] == [
+        ("A", "read", 4000, 96, 4), ("T", "write", 60, 40, 1)
+    ]  # fmt: skip
+    with pytest.raises(GraphError, match="'result' must be the number of a traffic account below 1, got 1"):
+        run_unit("convert", [], 0, params=params, tensors=("A",), dram=DRAM)
+
+
 def test_convert_is_bound_by_bandwidth_when_large() -> None:
     run = convert((64 * 10_000, 0), (64 * 10_000, 0))
     assert 20_000 / 2 * 8 <= run.profile.cycles < 1.01 * 20_000 / 2 * 8

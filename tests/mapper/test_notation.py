@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mapper.errors import InputError, NotationError
-from mapper.notation import bind_extents, locate, parse_einsum, parse_program
+from mapper.extents import bind_extents
+from mapper.notation import locate, parse_einsum, parse_program
 
 
 def test_lines_comments_and_semicolons() -> None:
@@ -48,8 +49,20 @@ ERRORS = [
     # accesses
     ("Z(i) = A(i j)", "           ^", "expected ',' or ')' after index 'i', got 'j'"),
     ("Z(i) = A(i,,j)", "           ^", "expected the name of an index in 'A', got ','"),
-    ("Z(i) = A(0,i)", "         ^", "expected the name of an index in 'A', got '0'"),
-    ("Z(i) = A(i+r)", "          ^", "index arithmetic in 'A' is not supported yet"),
+    ("Z(i) = A(,i)", "         ^", "expected the name of an index in 'A', got ','"),
+    (
+        "Z(i) = A(i+k*2)",
+        "            ^",
+        "coordinates are sums such as 2*p+r-1, of indices, multiples and numbers, got 'i",
+    ),
+    ("Z(i+1) = A(i)", "  ^", "the target takes an index per mode, got i+1; read windows on the right side"),
+    ("Z(i) = A(7-i)", "          ^", "index 'i' cannot be subtracted"),
+    ("Z(i) = A(0*i+1)", "         ^", "the coefficient of 'i' must be at least 1"),
+    ("Z(i) = A(1.5*i)", "         ^", "numbers in coordinates are integers below"),
+    ("Z(i) = A(i, i+k)", "            ^", "index 'i' is repeated in A(i,i+k)"),
+    ("Z(i) = A(i+i)", "         ^", "index 'i' is repeated in A(i+i)"),
+    ("Z(i) = A(2*)", "           ^", "coordinates are sums"),
+    ("Z(i) = A(i+)", "           ^", "coordinates are sums"),
     ("Z(i) = B(i) * A(i,i)", "                  ^", "index 'i' is repeated in A(i,i); diagonals are not supported"),
     ("Z(i,i) = A(i)", "    ^", "index 'i' is repeated in Z(i,i)"),
     # indices

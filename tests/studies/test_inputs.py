@@ -33,7 +33,7 @@ def test_files_and_generators(tmp_path: Path) -> None:
     workload = load_workload(spec)
     assert workload.tensors["A"].to_dense().tolist() == [[5, 0], [0, 0], [0, 4]]
     assert workload.tensors["x"].key == uniform((2,), 1.0, 7).key
-    a, x = dataset_records(spec, workload)
+    a, x = dataset_records(spec, {"": workload})
     assert (a.tensor, a.source, a.shape, a.nnz) == ("A", "a.mtx", (3, 2), 2)
     assert any("duplicate" in note for note in a.notes)
     assert x.source == "uniform(density=1.0, seed=7, shape=[2])"
@@ -53,7 +53,7 @@ def test_archives_and_patterns(tmp_path: Path) -> None:
     drawn = workload.tensors["B"]
     assert drawn.coords.tolist() == [[0, 2], [1, 0]] and (np.abs(drawn.values) != 1).any()
     assert drawn.key == load_workload(spec).tensors["B"].key
-    a, b = dataset_records(spec, workload)
+    a, b = dataset_records(spec, {"": workload})
     assert a.source == "graph.npz[weights]" and "values drawn with seed 5" in b.notes
 
 
@@ -73,7 +73,7 @@ def test_data_in_memory(tmp_path: Path) -> None:
     spec = spec_from_values(values, folder=tmp_path, name="s", in_memory=("A", "x"))
     workload = load_workload(spec, {"A": sparse.eye(2, format="csr"), "x": np.array([1.0, 0.0])})
     assert workload.tensors["x"].nnz == 1
-    assert [r.source for r in dataset_records(spec, workload)] == ["memory", "memory"]
+    assert [r.source for r in dataset_records(spec, {"": workload})] == ["memory", "memory"]
     with pytest.raises(InputError, match="tensor 'x' is to be handed over in memory"):
         load_workload(spec, {"A": sparse.eye(2)})
 

@@ -74,7 +74,7 @@ class TestTorch:
         assert TensorSource("layer_weight", model="model.py:Net") in spec.sources
         workload = load_workload(spec)
         assert workload.tensors["layer_weight"].shape == (3, 4)
-        assert {r.source for r in dataset_records(spec, workload)} == {"model.py:Net"}
+        assert {r.source for r in dataset_records(spec, {"": workload})} == {"model.py:Net"}
 
     def test_tensors_of_the_study_take_their_place(self, folder: Path) -> None:
         given = """

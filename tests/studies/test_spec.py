@@ -230,7 +230,7 @@ class TestIdentity:
         assert read(GCN).identity_hash != read(GCN.replace(old, new)).identity_hash
 
     def test_holds_the_hashes_of_the_data(self) -> None:
-        assert read(GCN).identity({"A": "k1"})["data"] == {"A": "k1"}
+        assert read(GCN).identity({"": {"A": "k1"}})["data"] == {"A": "k1"}
 
 
 class TestPythonValues:

@@ -1,4 +1,4 @@
-// Tiles between off-chip memory and the buffer: tile_load; and convert, a tensor re-laid out through the buffer.
+// Tiles between off-chip memory and the buffer: tile_load; and convert, a tensor written anew through the buffer.
 #pragma once
 
 #include <span>
@@ -101,8 +101,9 @@ inline Task tile_load(Unit& u, In in, LateOut ref, TilePlan plan) {
   }
 }
 
-// Reads a tensor in one layout and writes it in another, in pieces of 16 bursts; up to 16 pieces are read ahead.
-inline Task convert(Unit& u, Traffic& account, Account read, Account write, std::int64_t burst_bytes) {
+// Reads a tensor and writes it in another layout, or another tensor made of it, in pieces of 16 bursts; up to 16
+// pieces are read ahead.
+inline Task convert(Unit& u, Traffic& source, Traffic& result, Account read, Account write, std::int64_t burst_bytes) {
   constexpr std::int64_t bursts_per_piece = 16, pieces_ahead = 16;
   const std::int64_t in = read.values_bytes + read.metadata_bytes, out = write.values_bytes + write.metadata_bytes;
   const std::int64_t piece = burst_bytes * bursts_per_piece;
@@ -115,21 +116,21 @@ inline Task convert(Unit& u, Traffic& account, Account read, Account write, std:
   for (std::int64_t k = -pieces_ahead; k < pieces; ++k) {
     const std::int64_t r = k + pieces_ahead;  // the piece to read now
     if (r < pieces && share(in, r) > share(in, r - 1)) {
-      there[std::size_t(r)] = co_await u.access(&account, share(in, r - 1), share(in, r) - share(in, r - 1), false);
-      ++account.read.requests;
+      there[std::size_t(r)] = co_await u.access(&source, share(in, r - 1), share(in, r) - share(in, r - 1), false);
+      ++source.read.requests;
     }
     if (k < 0) continue;
     u.reach(there[std::size_t(k)]);
     if (share(out, k) > share(out, k - 1)) {
-      const Time finish = co_await u.access(&account, share(out, k - 1), share(out, k) - share(out, k - 1), true);
+      const Time finish = co_await u.access(&result, share(out, k - 1), share(out, k) - share(out, k - 1), true);
       written = std::max(written, finish);  // an earlier write may finish later, on another channel
-      ++account.write.requests;
+      ++result.write.requests;
     }
     u.end_free_turn();
   }
   u.reach(written);
-  account.read.values_bytes += read.values_bytes, account.read.metadata_bytes += read.metadata_bytes;
-  account.write.values_bytes += write.values_bytes, account.write.metadata_bytes += write.metadata_bytes;
+  source.read.values_bytes += read.values_bytes, source.read.metadata_bytes += read.metadata_bytes;
+  result.write.values_bytes += write.values_bytes, result.write.metadata_bytes += write.metadata_bytes;
 }
 
 }  // namespace hwsim
