@@ -184,7 +184,8 @@ class _RegionLowering:
         if self._mapping.joins != "locate":
             return {}
         statement, loops = self._workload.program.statements[number], self._mapping.loops[number]
-        kinds = [self._mapping.kinds(o.tensor) if isinstance(o, StoredOperand) else None for o in operands]
+        stored = zip(operands, statement.operands, strict=True)
+        kinds = [self._mapping.kinds(a.tensor) if isinstance(o, StoredOperand) else None for o, a in stored]
         return {
             loop: [o for n, o in enumerate(operands) if n in found and isinstance(o, StoredOperand)]
             for loop in loops.nest

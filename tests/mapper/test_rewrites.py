@@ -69,7 +69,7 @@ def test_what_a_sum_broadcasts_is_masked_when_recomputed() -> None:
 def test_activations() -> None:
     program = parse_program("H(i) = relu(a(i))\nZ(i) = relu(b(i) * H(i))")
     found = variants(program, ("activations",))
-    assert list(found) == ["", "sparse H", "sparse Z", "sparse H and Z"]
+    assert list(found) == ["", "sparse H and Z", "sparse H", "sparse Z"]
     assert [s.function for s in found["sparse H"].statements] == ["sparse_relu", "", "relu"]
 
 
