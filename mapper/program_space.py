@@ -37,7 +37,7 @@ class ProgramSpace:
         self.prefix = f"{label}: " if label else ""
         self.reasons: list[Violation] = []  # against cuts that were tried in vain
         self._regions: dict[FusedRegion, RegionSpace] = {}
-        self._offered: dict[str, tuple[Format, ...]] = {}
+        self._offered: dict[str, dict[str, Format]] = {}
 
     @cached_property
     def listed(self) -> bool:
@@ -59,14 +59,16 @@ class ProgramSpace:
         return Partition.of(self.workload.program, self.limits.orders)
 
     def _fusions(self, partition: Partition) -> Iterator[Fusion]:
-        if partition.edge is None:
+        left = [partition]
+        while left:
+            partition = left.pop()
+            if partition.edge is not None:
+                left += reversed(self._options(partition))
+                continue
             try:
                 yield partition.fusion()
             except IllegalMapping as error:
                 self.reasons += error.violations
-            return
-        for following in self._options(partition):
-            yield from self._fusions(following)
 
     def _options(self, partition: Partition) -> list[Partition]:
         """The next edge cut, then fused, as far as regions and limits allow."""
@@ -88,12 +90,7 @@ class ProgramSpace:
 
     def _has_order(self, fusion: Fusion) -> bool:
         """Whether some loop order suits the formats that the user allows; notes the reasons against the others."""
-        fixed = [
-            (tensor, allowed)
-            for tensor in stored_tensors(self.workload, fusion.cuts)
-            for allowed in [self._allowed_formats(tensor)]
-            if all(f.mode_order is not None for f in allowed)
-        ]
+        fixed = [(t, self._fixed[t]) for t in stored_tensors(self.workload, fusion.cuts) if t in self._fixed]
         if not fixed:
             return True
         ranks = (range(min(region.order_count, MOST_FUSIONS)) for region in fusion.regions)
@@ -108,6 +105,12 @@ class ProgramSpace:
                 return True
             self.reasons += misfits
         return False
+
+    @cached_property
+    def _fixed(self) -> dict[str, tuple[Format, ...]]:
+        """Formats of the tensors whose every format fixes the order of modes; the user alone asks for such."""
+        allowed = self.limits.formats.items()
+        return {tensor: forms for tensor, forms in allowed if all(f.mode_order is not None for f in forms)}
 
     def _spread(self, fusion: Fusion, ranks: tuple[int, ...]) -> dict[int, tuple[str, ...]]:
         return {
@@ -132,7 +135,8 @@ class ProgramSpace:
     def weight(self, fusion: Fusion) -> int:
         """Number of mappings with these cuts."""
         loops: int = math.prod(self._region(region).count for region in fusion.regions)
-        return loops * math.prod(len(choices) for _, choices in self._knobs(fusion))
+        formats = math.prod(len(self._formats(t)) for t in stored_tensors(self.workload, fusion.cuts))
+        return loops * formats * math.prod(map(len, self._others.values()))
 
     def draw(self, rng: np.random.Generator, fusion: Fusion | None = None) -> Mapping:
         """A mapping, every one equally likely (where cuts are not listed: given its cuts). Raises IllegalMapping for a
@@ -176,18 +180,21 @@ class ProgramSpace:
             self._regions[region] = RegionSpace(self.workload, region, self.limits, self.prefix)
         return self._regions[region]
 
-    def _allowed_formats(self, tensor: str) -> tuple[Format, ...]:
-        if tensor in self.limits.formats:
-            return self.limits.formats[tensor]
+    def _formats(self, tensor: str) -> dict[str, Format]:
+        """Formats in which ``tensor`` may be stored, by their text."""
         if tensor not in self._offered:
-            data, program = self.workload.tensor(tensor), self.workload.program
-            keeps = tensor in pattern_sensitive(program) and data.density < 1.0
-            self._offered[tensor] = tuple(
-                form
-                for form in offered_formats(data)
-                if (tensor not in program.producers or writable(form.kinds)) and not (keeps and pads(form.kinds))
-            )
+            forms = self.limits.formats.get(tensor) or self._fitting(tensor)
+            self._offered[tensor] = {str(form): form for form in forms}
         return self._offered[tensor]
+
+    def _fitting(self, tensor: str) -> list[Format]:
+        data, program = self.workload.tensor(tensor), self.workload.program
+        keeps = tensor in pattern_sensitive(program) and data.density < 1.0
+        return [
+            form
+            for form in offered_formats(data)
+            if (tensor not in program.producers or writable(form.kinds)) and not (keeps and pads(form.kinds))
+        ]
 
     def _suits(self, tensor: str, form: Format, orders: dict[int, tuple[str, ...]]) -> bool:
         """Whether every access of ``tensor`` walks the modes in the order that the format fixes, if it fixes one."""
@@ -200,14 +207,16 @@ class ProgramSpace:
 
     def _knobs(self, fusion: Fusion) -> list[tuple[str, tuple[Any, ...]]]:
         """(name, choices) of the knobs that are independent once the cuts are chosen, in a fixed order."""
-        limits = self.limits
+        stored = stored_tensors(self.workload, fusion.cuts)
         knobs: list[tuple[str, tuple[Any, ...]]] = [
-            (f"{self.prefix}format.{tensor}", tuple(map(str, self._allowed_formats(tensor))))
-            for tensor in stored_tensors(self.workload, fusion.cuts)
+            (f"{self.prefix}format.{tensor}", tuple(self._formats(tensor))) for tensor in stored
         ]
-        knobs.append(("residency", self._residencies))
-        knobs += [(f"machine.{name}", values) for name, values in sorted(limits.machine.items())]
-        return knobs
+        return knobs + list(self._others.items())
+
+    @cached_property
+    def _others(self) -> dict[str, tuple[Any, ...]]:
+        machine = sorted(self.limits.machine.items())
+        return {"residency": self._residencies, **{f"machine.{name}": values for name, values in machine}}
 
     @cached_property
     def _residencies(self) -> tuple[str, ...]:
@@ -221,8 +230,7 @@ class ProgramSpace:
         formats, dtypes = [], []
         orders = {n: own.order for n, own in loops.items()}
         for tensor in sorted(stored_tensors(self.workload, fusion.cuts)):
-            chosen = picks[f"{self.prefix}format.{tensor}"]
-            form = next(f for f in self._allowed_formats(tensor) if str(f) == chosen)
+            form = self._formats(tensor)[picks[f"{self.prefix}format.{tensor}"]]
             if not self._suits(tensor, form, orders):
                 raise IllegalMapping([_format_order(tensor, str(form), orders)])
             formats.append((tensor, form.kinds))
