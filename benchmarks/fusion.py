@@ -129,9 +129,9 @@ def models(quick: bool) -> Iterator[Model]:
     sage = parse_program(GRAPHSAGE)
     yield Model("graphsage", Workload(sage, _graph_tensors("S1 bs1 N1 bn1 S2 bs2 N2 bn2")), graph)
     yield Model("sae", Workload(parse_program(SAE), _sae_tensors()), (*layers, Choice("full", ())))
-    stored = ("O", "Y")
-    choices = [Choice("unfused", None), Choice("partial", stored), Choice("full", stored[:1])]
-    choices += [Choice("full, mask first", stored[:1], "Q*K*pattern(M)")]
+    stored = ("O", "Y")  # and with N, every projection is a region of its own
+    choices = [Choice("unfused", None), Choice("partial", (*stored, "N")), Choice("partial, one N", stored)]
+    choices += [Choice("full", stored[:1]), Choice("full, mask first", stored[:1], "pattern(M)*Q*K")]
     scale = 8 if quick else 4
     program = parse_program(DECODER)
     yield Model("decoder", Workload(program, _decoder_tensors(scale)), tuple(choices), scale)
@@ -200,12 +200,11 @@ def row_major(fusion: Fusion) -> tuple[tuple[str, ...], ...]:
 
 
 def mapping_of(workload: Workload, fusion: Fusion, orders: tuple[tuple[str, ...], ...], variant: str) -> Mapping:
-    """Full inputs dense, everything else in compressed levels; no tiles, one lane."""
+    """Full tensors dense, others in compressed levels; no tiles, one lane."""
     formats = []
     for tensor in sorted(stored_tensors(workload, fusion.cuts)):
         data = workload.tensor(tensor)
-        full = tensor in workload.tensors and data.density == 1.0
-        formats.append((tensor, parse_format("dense" if full else "csf", data.ndim).kinds))
+        formats.append((tensor, parse_format("dense" if data.density == 1.0 else "csf", data.ndim).kinds))
     return Mapping(fusion.cuts, tuple(map(Loops, orders)), tuple(formats), variant=variant)
 
 
