@@ -11,14 +11,14 @@ from typing import Any
 
 def plain(value: Any) -> Any:
     """``value`` as JSON types: dataclasses become objects of their fields, tuples become lists."""
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    if isinstance(value, list | tuple):
+        return [plain(v) for v in value]
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {f.name: plain(getattr(value, f.name)) for f in dataclasses.fields(value)}
     if isinstance(value, Mapping):
         return {str(k): plain(v) for k, v in value.items()}
-    if isinstance(value, list | tuple):
-        return [plain(v) for v in value]
-    if value is None or isinstance(value, bool | int | float | str):
-        return value
     raise TypeError(f"canonical JSON holds dataclasses, containers and scalars, not {type(value).__name__}")
 
 

@@ -215,12 +215,15 @@ def _check_size(statement: Statement, entries: int) -> None:
 
 
 def _product(operands: Sequence[_Entries], target: tuple[str, ...]) -> _Entries:
-    """Product of all operands, left to right, reduced to ``target`` as early as the later operands allow."""
-    result = operands[0]
-    for n, operand in enumerate(operands[1:], 1):
-        later = {*target, *(i for o in operands[n + 1 :] for i in o.indices)}
-        left = _reduce(result, {*operand.indices, *later})
-        result = _multiply(left, _reduce(operand, {*result.indices, *later}), later)
+    """Product of all operands, reduced to ``target`` as early as the later operands allow. After the first, an operand
+    that shares an index with what is multiplied already comes before one that does not."""
+    result, left = operands[0], list(operands[1:])
+    while left:
+        operand = next((o for o in left if {*o.indices} & {*result.indices}), left[0])
+        left = [o for o in left if o is not operand]
+        later = {*target, *(i for o in left for i in o.indices)}
+        reduced = _reduce(result, {*operand.indices, *later})
+        result = _multiply(reduced, _reduce(operand, {*reduced.indices, *later}), later)
     return _reduce(result, set(target))
 
 

@@ -37,7 +37,7 @@ class ProgramSpace:
         self.prefix = f"{label}: " if label else ""
         self.reasons: list[Violation] = []  # against cuts that were tried in vain
         self._regions: dict[FusedRegion, RegionSpace] = {}
-        self._offered: dict[str, tuple[Format, ...]] = {}
+        self._offered: dict[str, dict[str, Format]] = {}
 
     @cached_property
     def listed(self) -> bool:
@@ -60,14 +60,16 @@ class ProgramSpace:
         return Partition.of(self.workload.program, self.limits.orders)
 
     def _fusions(self, partition: Partition) -> Iterator[Fusion]:
-        if partition.edge is None:
+        left = [partition]
+        while left:
+            partition = left.pop()
+            if partition.edge is not None:
+                left += reversed(self.options(partition))
+                continue
             try:
                 yield partition.fusion()
             except IllegalMapping as error:
                 self.reasons += error.violations
-            return
-        for following in self.options(partition):
-            yield from self._fusions(following)
 
     def options(self, partition: Partition) -> list[Partition]:
         """The next edge cut, then fused, as far as regions and limits allow."""
@@ -89,12 +91,7 @@ class ProgramSpace:
 
     def _has_order(self, fusion: Fusion) -> bool:
         """Whether some loop order suits the formats that the user allows; notes the reasons against the others."""
-        fixed = [
-            (tensor, allowed)
-            for tensor in stored_tensors(self.workload, fusion.cuts)
-            for allowed in [self.formats(tensor)]
-            if all(f.mode_order is not None for f in allowed)
-        ]
+        fixed = [(t, self._fixed[t]) for t in stored_tensors(self.workload, fusion.cuts) if t in self._fixed]
         if not fixed:
             return True
         ranks = (range(min(region.order_count, MOST_FUSIONS)) for region in fusion.regions)
@@ -109,6 +106,12 @@ class ProgramSpace:
                 return True
             self.reasons += misfits
         return False
+
+    @cached_property
+    def _fixed(self) -> dict[str, tuple[Format, ...]]:
+        """Formats of the tensors whose every format fixes the order of modes; the user alone asks for such."""
+        allowed = self.limits.formats.items()
+        return {tensor: forms for tensor, forms in allowed if all(f.mode_order is not None for f in forms)}
 
     def _spread(self, fusion: Fusion, ranks: tuple[int, ...]) -> dict[int, tuple[str, ...]]:
         return {
@@ -133,7 +136,8 @@ class ProgramSpace:
     def weight(self, fusion: Fusion) -> int:
         """Number of mappings with these cuts."""
         loops: int = math.prod(self.region_space(region).count for region in fusion.regions)
-        return loops * math.prod(len(choices) for _, choices in self._knobs(fusion))
+        formats = math.prod(len(self._forms(t)) for t in stored_tensors(self.workload, fusion.cuts))
+        return loops * formats * math.prod(map(len, self._others.values()))
 
     def draw(self, rng: np.random.Generator, fusion: Fusion | None = None) -> Mapping:
         """A mapping, every one equally likely (where cuts are not listed: given its cuts). Raises IllegalMapping for a
@@ -218,17 +222,23 @@ class ProgramSpace:
 
     def formats(self, tensor: str) -> tuple[Format, ...]:
         """Formats in which a tensor may be stored, as far as loop orders suit them."""
-        if tensor in self.limits.formats:
-            return self.limits.formats[tensor]
+        return tuple(self._forms(tensor).values())
+
+    def _forms(self, tensor: str) -> dict[str, Format]:
+        """``formats`` by their text."""
         if tensor not in self._offered:
-            data, program = self.workload.tensor(tensor), self.workload.program
-            keeps = tensor in pattern_sensitive(program) and data.density < 1.0
-            self._offered[tensor] = tuple(
-                form
-                for form in offered_formats(data)
-                if (tensor not in program.producers or writable(form.kinds)) and not (keeps and pads(form.kinds))
-            )
+            forms = self.limits.formats.get(tensor) or self._fitting(tensor)
+            self._offered[tensor] = {str(form): form for form in forms}
         return self._offered[tensor]
+
+    def _fitting(self, tensor: str) -> list[Format]:
+        data, program = self.workload.tensor(tensor), self.workload.program
+        keeps = tensor in pattern_sensitive(program) and data.density < 1.0
+        return [
+            form
+            for form in offered_formats(data)
+            if (tensor not in program.producers or writable(form.kinds)) and not (keeps and pads(form.kinds))
+        ]
 
     def suits(self, tensor: str, form: Format, orders: dict[int, tuple[str, ...]]) -> bool:
         """Whether every access of ``tensor`` walks the modes in the order that the format fixes, if it fixes one. Views
@@ -246,14 +256,20 @@ class ProgramSpace:
 
     def _knobs(self, fusion: Fusion) -> list[tuple[str, tuple[Any, ...]]]:
         """(name, choices) of the knobs that are independent once the cuts are chosen, in a fixed order."""
-        limits = self.limits
+        stored = stored_tensors(self.workload, fusion.cuts)
         knobs: list[tuple[str, tuple[Any, ...]]] = [
-            (f"{self.prefix}format.{tensor}", tuple(map(str, self.formats(tensor))))
-            for tensor in stored_tensors(self.workload, fusion.cuts)
+            (f"{self.prefix}format.{tensor}", tuple(self._forms(tensor))) for tensor in stored
         ]
-        knobs += [("residency", self.residencies), ("joins", limits.joins)]
-        knobs += [(f"machine.{name}", values) for name, values in sorted(limits.machine.items())]
-        return knobs
+        return knobs + list(self._others.items())
+
+    @cached_property
+    def _others(self) -> dict[str, tuple[Any, ...]]:
+        machine = sorted(self.limits.machine.items())
+        return {
+            "residency": self.residencies,
+            "joins": self.limits.joins,
+            **{f"machine.{name}": values for name, values in machine},
+        }
 
     @cached_property
     def residencies(self) -> tuple[str, ...]:
@@ -267,8 +283,7 @@ class ProgramSpace:
         formats, dtypes = [], []
         orders = {n: own.order for n, own in loops.items()}
         for tensor in sorted(stored_tensors(self.workload, fusion.cuts)):
-            chosen = picks[f"{self.prefix}format.{tensor}"]
-            form = next(f for f in self.formats(tensor) if str(f) == chosen)
+            form = self._forms(tensor)[picks[f"{self.prefix}format.{tensor}"]]
             if not self.suits(tensor, form, orders):
                 raise IllegalMapping([_format_order(tensor, str(form), orders)])
             formats.append((tensor, form.kinds))

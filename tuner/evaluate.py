@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from hwsim import Limits, Profile, energy_pj, simulate
+from mapper.canonical import plain
 from mapper.lowering import collect_output, lower_conversion, lower_region
 from mapper.machine import Machine
 from mapper.mapping import Mapping
@@ -160,7 +161,7 @@ def _summed(
     rounding: dict[str, float],
 ) -> Evaluation:  # fmt: skip
     latency = sum(p.cycles for _, p in profiles)
-    traffic = [row for _, p in profiles for row in p.to_json()["traffic"]]
+    traffic = [row for _, p in profiles for row in plain(p.traffic)]
     total = sum(row["values_bytes"] + row["metadata_bytes"] for row in traffic)
     deadlocks = [str(p.deadlock) for _, p in profiles if p.deadlock]
     summary = {
@@ -174,7 +175,7 @@ def _summed(
         "rounding_error": rounding,
         "traffic": traffic,
         "steps": [
-            {"name": name, "cycles": p.cycles, "status": p.status, "contexts": p.to_json()["contexts"]}
+            {"name": name, "cycles": p.cycles, "status": p.status, "contexts": plain(p.contexts)}
             for name, p in profiles
         ],
         "deadlock": deadlocks[0] if deadlocks else None,
