@@ -30,14 +30,15 @@ def describe_mapping(program: Program, mapping: Mapping) -> str:
         lines.append(f"region {region_label(step.statements)}{streams}")
         for number in step.statements:
             lines.append(f"  {program.statements[number]}")
-            lines.append(f"    loops {_loops(mapping.loops[number])}")
+            lines.append(f"    loops {loops_text(mapping.loops[number])}")
         lines += [f"    writes {tensor} as {_layout(layout)}" for tensor, layout in step.stored]
     formats = ", ".join(f"{t} {form}" for t, form in mapping.stored_formats() if form.kinds)
     knobs = "".join(f"; {name} = {value}" for name, value in mapping.machine)
     return "\n".join([*lines, f"formats: {formats or 'scalars'}; {RESIDENCIES[mapping.residency]}{knobs}"])
 
 
-def _loops(loops: Loops) -> str:
+def loops_text(loops: Loops) -> str:
+    """``i.tile (by 64) > i > k, 4 lanes over i (block)``."""
     tiled = dict(loops.tiles)
     nest = " > ".join(
         f"{loop_name(loop)} (by {tiled[loop[0]]})" if loop[1] == "tile" else loop[0] for loop in loops.nest

@@ -6,6 +6,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mapper.errors import StudyError
+from mapper.mapping import Mapping
+from studies.drawing import draw_mapping
 from studies.figures import (
     MOST_UNITS,
     front_figure,
@@ -16,9 +18,9 @@ from studies.figures import (
     traffic_figure,
     units_of,
 )
-from studies.frames import MEASURES, Versions, best, current_versions, model_errors, simulated
+from studies.frames import MEASURES, Versions, best, current_versions, model_errors, program_of, simulated
 from studies.records import StudyContents, TrialRecord
-from studies.summary import summarize, winner_words, words_of
+from studies.summary import summarize, winner_reasons, winner_words, words_of
 from studies.units import shown
 
 if TYPE_CHECKING:
@@ -75,11 +77,20 @@ def _content(contents: StudyContents, versions: Versions | None) -> dict[str, An
         "verdicts": summary.verdicts.to_dict("records"),
         "objective": contents.objectives[0],
         "words": winner_words(contents, versions),
+        "reasons": winner_reasons(contents, versions),
+        "drawing": _drawing(contents, winner),
         "winner": winner,
         "step": step,
         "hidden_units": max(0, len(units) - MOST_UNITS),
         "figures": {name: _embedded(name, figure) for name, figure in figures.items() if figure is not None},
     }
+
+
+def _drawing(contents: StudyContents, winner: TrialRecord | None) -> str:
+    if winner is None or not winner.mapping:
+        return ""
+    cycles = {step["name"]: step["cycles"] for step in (winner.profile or {}).get("steps", [])}
+    return draw_mapping(program_of(contents), Mapping.from_json(winner.mapping), cycles)
 
 
 def _longest_step(trial: TrialRecord | None) -> dict[str, Any] | None:

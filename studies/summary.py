@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from mapper.describe import describe_mapping
 from mapper.mapping import Mapping
 from studies.frames import Versions, best, front, model_errors, program_of, simulated, verdicts_frame, winners_frame
+from studies.reasons import reasons
 from studies.records import StudyContents, TrialRecord
 
 if TYPE_CHECKING:
@@ -67,6 +68,14 @@ def winner_words(contents: StudyContents, versions: Versions | None = None) -> s
     """The best mapping by the first objective in words; empty text without one."""
     winner = best(contents, contents.objectives[0], versions)
     return words_of(contents)(winner) if winner else ""
+
+
+def winner_reasons(contents: StudyContents, versions: Versions | None = None) -> tuple[str, ...]:
+    """Why the best mapping by the first objective beats the default."""
+    winner = best(contents, contents.objectives[0], versions)
+    if winner is None or contents.baseline is None or winner.number == contents.baseline.number:
+        return ()
+    return reasons(program_of(contents), winner, contents.baseline)
 
 
 def _facts(contents: StudyContents, versions: Versions | None) -> dict[str, str]:

@@ -79,7 +79,7 @@ def test_a_whole_study() -> None:
         "Best against default",
         "Pareto front",
         "Best so far",
-        "The winning mapping in words",
+        "The winning mapping",
         "Where the bytes go",
         "Where the cycles go",
         "Model against simulator",
