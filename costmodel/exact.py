@@ -84,7 +84,7 @@ class _Statement:
         depth = len(self.loops) if whole else max((s.load_depth or 0 for s in self.sides), default=0)
         for lane in self._lanes():
             sink = _Accumulator(self, capacity if self.scope else 0) if whole else None
-            visits = walk(self._nest(lane), self.sides, depth, sink and sink.take)
+            visits = walk(self._nest(lane), self.sides, depth, sink.take if sink else None)
             for n, side in enumerate(self.sides):
                 if side.load_depth is not None:
                     values, metadata = _fetched(visits[n], self.storages[n], self.mapping.residency, self.machine)

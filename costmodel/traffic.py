@@ -70,6 +70,7 @@ def predict_traffic(
 
     ``level``: L0, L1 or L2. Raises InputError for any other level.
     """
+    workload = workload.variant(mapping.variant)
     model = Model(workload, mapping, level, statistics or shared_statistics())
     found: list[TensorTraffic] = []
     for step in schedule(workload.program, mapping).steps:
