@@ -24,7 +24,7 @@ from costmodel.nest import Nest
 from costmodel.tiles import TileSizes
 from costmodel.visits import replay
 from mapper.machine import Machine
-from mapper.residency import OVERBOOKED, streaming_bytes
+from mapper.residency import KEEP, OVERBOOKED, streaming_bytes
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -61,12 +61,10 @@ def fetches(nest: Nest, n: int, depth: int, sizes: TileSizes, machine: Machine) 
     if policy == "none" or not sizes.values.size:
         return Fetches(walks * copies, none)
     tile_depth = nest.tile_depth(n)
-    if policy == "lru":
-        return Fetches(_recently_used(nest, n, depth, sizes, walks, machine) * copies, none)
     visits = walks if depth == tile_depth else np.minimum(walks, _visits(nest, n, tile_depth, sizes, None))
     if nest.model.level == "L2":
         loads = _loads(nest, n, depth, sizes, visits * copies, machine)
-    elif policy == OVERBOOKED:
+    elif policy != KEEP:
         loads = _recently_used(nest, n, tile_depth, sizes, visits, machine) * copies
     else:
         whole = float((sizes.total_values + sizes.total_metadata) * copies / nest.lanes)
@@ -84,6 +82,9 @@ def _loads(nest: Nest, n: int, depth: int, sizes: TileSizes, visits: Floats, mac
         return np.minimum(visits, _copies(nest, n, sizes))
     room = int(size.sum()) if machine.buffer_bytes is None else machine.buffer_bytes
     found = replay(nest, n, depth, nest.tile_depth(n), sizes, float(visits.sum()), room)
+    if found.returns is not None:
+        once = np.minimum(visits, _copies(nest, n, sizes))
+        return np.asarray(once + (visits - once) * found.returns)
     if found.followed.size == size.size:
         return found.loads
     rate = float((found.loads * size).sum() / max(1e-9, float((found.visits * size).sum())))
