@@ -29,11 +29,13 @@ from model_cases import Case, cases  # noqa: E402
 
 from costmodel import Statistics, estimate, predict_traffic, screen  # noqa: E402
 from costmodel.exact import count_traffic  # noqa: E402
+from costmodel.nest import Model  # noqa: E402
 from hwsim import Limits  # noqa: E402
 from mapper.errors import EmptySpace  # noqa: E402
 from mapper.machine import load_machine  # noqa: E402
 from mapper.mapping import Mapping  # noqa: E402
 from mapper.residency import RESIDENCIES  # noqa: E402
+from mapper.schedule import schedule  # noqa: E402
 from mapper.space import MappingSpace  # noqa: E402
 from mapper.storage import Layout, Storage, store_tensor  # noqa: E402
 from mapper.tensor import SparseTensor  # noqa: E402
@@ -42,8 +44,8 @@ from tuner.evaluate import evaluate  # noqa: E402
 MOST_SIMULATED = {True: 5e6, False: 5e8}
 """Tokens of a run that is simulated, by ``quick``."""
 
-MOST_COUNTED = {True: 1e8, False: 2e9}
-"""Tokens of a mapping that is drawn at all; the walk takes about a second for 10^8."""
+MOST_WALKED = {True: 1e7, False: 3e8}
+"""Prefixes of a mapping that is drawn at all; a walk takes a second for some 10^7."""
 
 MACHINE = load_machine("rda")
 
@@ -75,11 +77,18 @@ class Drawn:
             seen.add(mapping)
             started = time.perf_counter()
             found = estimate(workload, mapping, MACHINE, statistics=self.statistics)
-            if found.tokens > MOST_COUNTED[self.quick]:
+            if _prefixes(self.case, mapping, self.statistics) > MOST_WALKED[self.quick]:
                 self.passed_over += 1
                 continue
             made += 1
             yield mapping, (found, time.perf_counter() - started)
+
+
+def _prefixes(case: Case, mapping: Mapping, statistics: Statistics) -> float:
+    workload = case.workload.variant(mapping.variant)
+    model = Model(workload, mapping, "L2", statistics)
+    nests = [nest for region in schedule(workload.program, mapping).regions for nest in model.nests(region)]
+    return sum(float(nest.joined(q).sum()) for nest in nests for q in range(1, len(nest.loops) + 1))
 
 
 def rows_of(case: Case, count: int, quick: bool) -> list[dict[str, Any]]:

@@ -47,9 +47,10 @@ class Case:
 
     def limits(self, residency: tuple[str, ...]) -> tuple[SpaceLimits, ...]:
         """Spaces that mappings are drawn from in turn."""
-        if self.kernel != "SpMSpM":
+        if self.model:
             return (SpaceLimits(residency=residency),)
-        return tuple(SpaceLimits(residency=residency, orders={"Z": (order,)}) for order in PRODUCT_ORDERS)
+        orders = [{"Z": (order,)} for order in PRODUCT_ORDERS] if self.kernel == "SpMSpM" else [{}]
+        return tuple(SpaceLimits(residency=residency, orders=order, variants=("",)) for order in orders)
 
     @cached_property
     def workload(self) -> Workload:

@@ -1,8 +1,8 @@
 """Replay of the visits of an operand's tiles, for policies under which it counts which tile came first.
 
 Visits are listed in loop order from the joined prefixes, lane by lane, and run through a buffer. Up to
-``REPLAYED_VISITS`` of them the replay is exact. Beyond, ``keep`` follows only some tiles of the operand, taken by a hash
-of their number, in a buffer that is smaller by their share of all bytes (spatially hashed sampling as in SHARDS, USENIX
+``REPLAYED_VISITS`` of them the replay is exact. Beyond, ``keep`` follows only some tiles of the operand, taken by a
+hash of their number, in a buffer that is smaller by their share of all bytes (spatially hashed sampling as in SHARDS, USENIX
 FAST 2015); the others are fetched at the rate of these. Where recent tiles stay, it is stretches of the walk that are
 replayed instead (``costmodel.stretches``): tiles come in cycles, and whether a cycle fits the buffer no sample of tiles
 tells.
@@ -156,8 +156,8 @@ def _recent(lane: Ints, tile: Ints, taken: Floats, room: int) -> tuple[Floats, F
     fresh = np.ones(tile.size, bool)
     fresh[1:] = (tile[1:] != tile[:-1]) | (lane[1:] != lane[:-1]) | (taken[tile[1:]] > room)
     held: OrderedDict[int, None] = OrderedDict()
-    total, current, full, misses = 0.0, -1, False, []
-    begin = 0
+    total, current, full, begin = 0.0, -1, False, 0
+    misses: list[int] = []
     at = np.flatnonzero(fresh)
     for place, lane_now, now in zip(at.tolist(), lane[at].tolist(), tile[at].tolist(), strict=True):
         if lane_now != current:
