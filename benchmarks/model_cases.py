@@ -47,7 +47,7 @@ class Case:
 
     def limits(self, residency: tuple[str, ...]) -> tuple[SpaceLimits, ...]:
         """Spaces that mappings are drawn from in turn."""
-        if self.model:
+        if self.kernel == "GCN layer":
             return (SpaceLimits(residency=residency),)
         orders = [{"Z": (order,)} for order in PRODUCT_ORDERS] if self.kernel == "SpMSpM" else [{}]
         return tuple(SpaceLimits(residency=residency, orders=order, variants=("",)) for order in orders)

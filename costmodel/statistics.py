@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from costmodel.factors import Floats, Ints, distinct, group_sum
+from costmodel.factors import Floats, Ints, coarser, distinct, group_sum
 from mapper.canonical import content_hash
 from mapper.tensor import SparseTensor
 
@@ -155,7 +155,7 @@ class TensorStatistics:
 
 def _coarsened(view: View, points: tuple[Ints, ...], keep: View) -> list[Ints]:
     at = {m: (g, crd) for (m, g), crd in zip(view, points, strict=True)}
-    return [crd if own == g else crd // (g // own) for m, g in keep for own, crd in [at[m]]]
+    return [coarser(crd, g // own) for m, g in keep for own, crd in [at[m]]]
 
 
 def _save(path: Path, points: Ints) -> None:

@@ -2,10 +2,10 @@
 
 Visits are listed in loop order from the joined prefixes, lane by lane, and run through a buffer. Up to
 ``REPLAYED_VISITS`` of them the replay is exact. Beyond, ``keep`` follows only some tiles of the operand, taken by a
-hash of their number, in a buffer that is smaller by their share of all bytes (spatially hashed sampling as in SHARDS, USENIX
-FAST 2015); the others are fetched at the rate of these. Where recent tiles stay, it is stretches of the walk that are
-replayed instead (``costmodel.stretches``): tiles come in cycles, and whether a cycle fits the buffer no sample of tiles
-tells.
+hash of their number, in a buffer that is smaller by their share of all bytes (spatially hashed sampling as in SHARDS,
+USENIX FAST 2015); the others are fetched at the rate of these. Where recent tiles stay, it is stretches of the walk
+that are replayed instead (``costmodel.stretches``): tiles come in cycles, and whether a cycle fits the buffer no sample
+of tiles tells.
 """
 
 from __future__ import annotations
@@ -74,9 +74,7 @@ def _replay(nest: Nest, n: int, depth: int, tile_depth: int, sizes: TileSizes, v
     return Replay(bin_sum(tile, loads, tiles) * copies, bin_sum(tile, np.ones(tile.size), tiles) * copies, followed)
 
 
-def _returns(
-    nest: Nest, n: int, tile_depth: int, sizes: TileSizes, taken: Floats, visits: float, room: int
-) -> Replay:
+def _returns(nest: Nest, n: int, tile_depth: int, sizes: TileSizes, taken: Floats, visits: float, room: int) -> Replay:
     """Replays stretches. A stretch begins with an empty buffer: what is missed before the first removal is unknown,
     and of what is missed for the first time afterwards, the share of first visits in the walk are none that return."""
     leaves, size = nest.visiting(n, tile_depth), sizes.values + sizes.metadata
