@@ -225,9 +225,7 @@ def main() -> None:
     parser.add_argument("--data")
     options = parser.parse_args()
     count = options.mappings or (8 if options.quick else 40)
-    chosen = [
-        c for c in cases(options.quick) if options.kernel in (None, c.kernel) and options.data in (None, c.data)
-    ]
+    chosen = [c for c in cases(options.quick) if options.kernel in (None, c.kernel) and options.data in (None, c.data)]
     kept = options.json and options.json.with_suffix(options.json.suffix + ".rows")
     rows = [json.loads(line) for line in kept.read_text().splitlines()] if kept and kept.exists() else []
     done, started = {(r["kernel"], r["data"]) for r in rows}, time.perf_counter()
