@@ -80,7 +80,12 @@ class DiskCache:
     @cached_property
     def _pruned(self) -> int:
         """Bytes removed, once per process."""
-        files = [(path.stat(), path) for path in self.folder.rglob("*.*") if path.suffix in (".npy", ".tmp")]
+        files = []
+        for path in self.folder.rglob("*.*"):
+            try:
+                files.append((path.stat(), path))
+            except FileNotFoundError:  # another process was faster
+                continue
         total, removed = sum(s.st_size for s, _ in files), 0
         if total <= LARGEST_BYTES:
             return 0

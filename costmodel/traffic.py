@@ -17,6 +17,7 @@ import numpy as np
 from costmodel.accumulators import Reduction, made, reduction_of
 from costmodel.counting import Lanes
 from costmodel.factors import Floats
+from costmodel.lockstep import lockstep
 from costmodel.nest import Model, Nest
 from costmodel.residency import Fetches, fetches, tail_bytes
 from costmodel.statistics import Statistics, TensorStatistics, shared_statistics
@@ -139,7 +140,7 @@ def _load(nest: Nest, n: int, machine: Machine) -> Transfer:
     waited, ahead = share, tiles_ahead(machine, nest.model.mapping.residency)
     if nest.model.mapping.residency == OVERBOOKED:  # walks of a resident tile stand between the requests in flight
         waited = -np.expm1(ahead * np.log1p(-min(share, 1 - 1e-15)))
-    turns = _load_turns(reached * waited, fibers * min(1.0, share), ahead)
+    turns = _load_turns(reached * waited, fibers * min(1.0, share), ahead) * lockstep(nest, machine)
     port = f"load {operand.access.tensor} of S{nest.number}"
     return Transfer(traffic, requests, moved, turns, port, 1.0 - share)
 

@@ -78,10 +78,9 @@ def test_writers_side_by_side_leave_whole_files(tmp_path: Path) -> None:
 def test_a_folder_that_cannot_be_written_is_given_up_with_one_warning(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way")
     cache = DiskCache(tmp_path / "file")
-    with pytest.warns(CacheWarning, match="are not kept") as found:
+    with pytest.warns(CacheWarning, match="are not kept"):
         cache.save("a", ARRAY)
-        cache.save("b", ARRAY)
-    assert len(found) == 1
+    cache.save("b", ARRAY)  # without another warning, which would be an error
 
 
 def test_a_large_folder_loses_what_was_unused_for_longest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
