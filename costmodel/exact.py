@@ -80,10 +80,11 @@ class _Statement:
         """Loads, spills and stores of all lanes."""
         found, runs, results = list[TensorTraffic](), 0, list[Ints]()
         capacity = self._capacity()
-        whole = self._padded() or self._may_overflow(capacity)
+        padded = self._padded()
+        whole = padded or self._may_overflow(capacity)
         depth = len(self.loops) if whole else max((s.load_depth or 0 for s in self.sides), default=0)
         for lane in self._lanes():
-            sink = _Accumulator(self, capacity if self.scope else 0) if whole else None
+            sink = _Accumulator(self, capacity if self.scope else 0, padded) if whole else None
             visits = walk(self._nest(lane), self.sides, depth, sink.take if sink else None)
             for n, side in enumerate(self.sides):
                 if side.load_depth is not None:
@@ -92,7 +93,7 @@ class _Statement:
                     found.append(TensorTraffic(name, "load", "read", values, metadata))
             if sink is not None:
                 runs += sink.finish()
-                results.append(sink.results)
+                results += [sink.results] if padded else []
         found += self._spills(runs * capacity)
         made = self._made(results)
         layout = dict(self.region.stored).get(self.statement.target.tensor)
@@ -200,10 +201,10 @@ class _Statement:
 
 
 class _Accumulator:
-    """Takes the products of a lane in order; ``results``: distinct positions, packed row by row."""
+    """Takes the products of a lane in order; ``collects``: keeps the distinct positions, packed row by row."""
 
-    def __init__(self, own: _Statement, capacity: int) -> None:
-        self._own, self._capacity, self._runs = own, capacity, 0
+    def __init__(self, own: _Statement, capacity: int, collects: bool) -> None:
+        self._own, self._capacity, self._collects, self._runs = own, capacity, collects, 0
         self._shape = own.workload.shape(own.statement.target, own.number)
         self._found: list[Ints] = []
         self._scope, self._held = -1, np.zeros(0, np.int64)
@@ -218,7 +219,7 @@ class _Accumulator:
         fresh = np.ones(key.size, bool)
         fresh[1:] = key[1:] != key[:-1]
         key = key[fresh]
-        self._found.append(np.unique(key))
+        self._found += [np.unique(key)] if self._collects else []
         if len(self._found) > 16:
             self._found = [self.results]
         if self._capacity:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
@@ -22,7 +23,7 @@ Ints = npt.NDArray[np.int64]
 BLOCK = 1 << 20
 """Prefixes that are expanded at once, about."""
 
-LARGEST_TABLE = 1 << 24
+LARGEST_TABLE = 1 << 22
 """Positions of a level that is looked up in a table; larger ones are searched."""
 
 
@@ -37,7 +38,7 @@ class Level:
         self._keys = np.repeat(np.arange(parents) * self._extent, np.diff(pos)) + crd
         self._table = None
         if parents * self._extent <= LARGEST_TABLE:
-            self._table = np.full(parents * self._extent, -1, np.int64)
+            self._table = np.full(parents * self._extent, -1, np.int32)
             self._table[self._keys] = ref
 
     def below(self, nodes: Ints) -> Ints:
@@ -63,6 +64,7 @@ class Level:
         return np.where(known & (self._keys[spot] == key), self.ref[spot], -1)
 
 
+@lru_cache(maxsize=16)
 def levels_of(storage: Storage) -> tuple[Level, ...]:
     """The levels of a stored tensor as their scanners yield them, whatever the kind (docs/simulator.md)."""
     found = []
