@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from costmodel.factors import bin_sum, pack, radices
+from costmodel.factors import Column, bin_sum, pack, radices
 from costmodel.nest import Nest
 from mapper.machine import Machine
 
@@ -29,7 +29,9 @@ def lockstep(nest: Nest, machine: Machine) -> float:
 
 
 def _lockstep(nest: Nest, first: int, fifo_depth: int) -> float:
-    depth, outer = len(nest.loops), tuple(nest.variables(first).items())
+    depth, outer = len(nest.loops), _pieces(nest, first)
+    if not outer:
+        return 1.0
     leaves = [o.leaf(nest.loops, depth) for o in nest.operands]
     found = nest.counter.by(leaves, nest.variables(depth), outer, nest.splits)
     if not found.weights.size:
@@ -45,6 +47,17 @@ def _lockstep(nest: Nest, first: int, fifo_depth: int) -> float:
     apart = _apart(nest)
     together = max(float(work[:, apart == group].max(axis=1).sum()) for group in np.unique(apart))
     return together / float(work.sum(axis=0).max())
+
+
+def _pieces(nest: Nest, first: int) -> tuple[Column, ...]:
+    """Columns of the loops above the first reduced one, as far as one operand has them all: products need not be
+    listed for these."""
+    found: tuple[Column, ...] = ()
+    for column in nest.variables(first).items():
+        if not any({i for i, _ in (*found, column)} <= set(o.access.indices) for o in nest.operands):
+            break
+        found = (*found, column)
+    return found
 
 
 def _apart(nest: Nest) -> np.ndarray:
