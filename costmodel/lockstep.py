@@ -14,7 +14,7 @@ from costmodel.nest import Nest
 from mapper.machine import Machine
 
 
-SLACK_FIFOS = 2
+SLACK_FIFOS = 4
 """FIFOs in a row that hold what a lane made ahead of the others."""
 
 
