@@ -13,7 +13,6 @@ from costmodel.factors import Column, bin_sum, pack, radices
 from costmodel.nest import Nest
 from mapper.machine import Machine
 
-
 SLACK_FIFOS = 4
 """FIFOs in a row that hold what a lane made ahead of the others."""
 

@@ -88,7 +88,8 @@ def step_transfers(model: Model, step: Conversion | Region, machine: Machine) ->
     found = []
     for nest in model.nests(step):
         reduction = reduction_of(nest, machine)
-        found += region_transfers(nest, step, reduction, float(made(nest, reduction).sum()), machine)
+        entries = float(nest.target.nnz if nest.partial else made(nest, reduction).sum())
+        found += region_transfers(nest, step, reduction, entries, machine)
     return found
 
 
