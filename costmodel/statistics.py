@@ -27,6 +27,9 @@ View = tuple[tuple[int, int], ...]
 KEPT_ENTRIES = 50_000
 """Entries from which on a tensor's node lists are kept on disk: those of smaller ones are counted as fast as read."""
 
+STONES = (16, 8, 4)
+"""Granules of the views between the entries of a large tensor and its tiles."""
+
 LARGEST_BITMAP = 2**27
 """Cells of a view that are marked one by one to count its nodes."""
 
@@ -102,7 +105,7 @@ class TensorStatistics:
 
     def nodes(self, view: View) -> tuple[Ints, ...]:
         """Distinct points of the stored entries in ``view``. O(nnz log nnz) once, then remembered."""
-        if len(view) == self.tensor.ndim and all(g == 1 for _, g in view):
+        if view == self._entries:
             return tuple(self.tensor.coords)
         found = self._store.remember((self.key, view), lambda: self._nodes(view))
         if view:
@@ -140,8 +143,11 @@ class TensorStatistics:
     def _marginal(self, view: View, keep: View) -> tuple[tuple[Ints, ...], Floats]:
         if not keep:
             return (), np.array([float(self.count(view))])
-        coords = _coarsened(view, self.nodes(view), keep)
-        return group_sum(coords, [max(1, -(-self.shape[m] // g)) for m, g in keep], None)
+        sizes, stone = [max(1, -(-self.shape[m] // g)) for m, g in keep], self._stone(keep)
+        if stone != keep and view == self._entries:
+            points, counted = self.marginal(view, stone)
+            return group_sum(_coarsened(stone, points, keep), sizes, counted)
+        return group_sum(_coarsened(view, self.nodes(view), keep), sizes, None)
 
     def _nodes(self, view: View) -> tuple[Ints, ...]:
         if not view:
@@ -157,10 +163,22 @@ class TensorStatistics:
             disk.save(name, np.array(found))
         return found
 
+    @property
+    def _entries(self) -> View:
+        """The view of all entries."""
+        return tuple((m, 1) for m in range(self.tensor.ndim))
+
+    def _stone(self, view: View) -> View:
+        """A finer view that many share, whose nodes are fewer than the entries; ``view`` itself of small tensors."""
+        if self.nnz < KEPT_ENTRIES:
+            return view
+        return tuple((m, next(g for g in (*STONES, granule) if granule % g == 0)) for m, granule in view)
+
     def _finest_known(self, view: View) -> View:
-        """The smallest other view already counted that ``view`` is a coarsening of: its nodes suffice."""
-        best: View = tuple((m, 1) for m in range(self.tensor.ndim))
-        size = self.nnz
+        """The smallest other view already counted that ``view`` is a coarsening of: its nodes suffice. Of large tensors
+        a stepping stone rather than all entries."""
+        stone = self._stone(view)
+        best, size = (stone, self.count(stone)) if stone != view else (self._entries, self.nnz)
         for known, count in self._views.items():
             granules = dict(known)
             if known != view and count < size and all(m in granules and g % granules[m] == 0 for m, g in view):

@@ -84,6 +84,20 @@ def test_counts_do_not_depend_on_whether_nodes_are_listed(monkeypatch: pytest.Mo
     assert counted == [Statistics().of(tensor(7)).count(v) for v in views]
 
 
+def test_stepping_stones_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Views of a large tensor by way of views between, against those of a small one, straight from its entries."""
+    x = SparseTensor.from_dense(np.random.default_rng(8).random((90, 70)) < 0.1)
+    views = [((0, g), (1, h)) for g in (1, 4, 6, 8, 32) for h in (1, 3, 16, 48)] + [((0, 12),), ((1, 32),)]
+    full = ((0, 1), (1, 1))
+    plain = Statistics().of(x)
+    monkeypatch.setattr("costmodel.statistics.KEPT_ENTRIES", 1)
+    stepped = Statistics().of(x)
+    for view in views:
+        assert [c.tolist() for c in stepped.nodes(view)] == [c.tolist() for c in plain.nodes(view)]
+        (points, count), (expected, number) = stepped.marginal(full, view), plain.marginal(full, view)
+        assert [c.tolist() for c in points] == [c.tolist() for c in expected] and (count == number).all()
+
+
 @pytest.mark.parametrize("shape", [(0, 5), (4, 0), (6, 6)])
 def test_empty_tensors(shape: tuple[int, int]) -> None:
     stats = Statistics().of(SparseTensor.from_dense(np.zeros(shape)))
