@@ -15,7 +15,7 @@ import numpy as np
 from costmodel.counting import LANE, with_lane
 from costmodel.factors import Column, Factor, Floats, Ints, bin_sum, radices
 from costmodel.nest import Nest
-from costmodel.replay import replayed_spills
+from costmodel.replay import distinct_entries, replayed_spills
 from costmodel.results import padded, reduced_entries
 from costmodel.spills import Returning, UniformKeys, distinct_keys, spilled_entries
 from costmodel.statistics import TensorStatistics
@@ -82,9 +82,9 @@ def reduction_of(nest: Nest, machine: Machine) -> Reduction | None:
     if shape is None:
         return None
     capacity = shape.capacity(machine)
-    if nest.model.level != "L2" or padded(nest) or nest.partial:
+    if nest.model.level != "L2" or padded(nest):
         return _mean_reduction(nest, shape, capacity)
-    points = _scopes(nest, shape)
+    points = _partial_scopes(nest, shape) if nest.partial else _scopes(nest, shape)
     entries = points.weights
     scopes = Scopes(points.coords[-1], np.ones(entries.size), entries)
     if not capacity or entries.max(initial=0.0) <= capacity:
@@ -119,17 +119,34 @@ def _scopes(nest: Nest, shape: Accumulator) -> Factor:
     return with_lane(made, nest.splits).reduced((*outer, LANE), nest.counter.extents)
 
 
+def _partial_scopes(nest: Nest, shape: Accumulator) -> Factor:
+    """The same where lanes share a reduction: what each has of the result, from a sample of its products."""
+    outer, key = _outer(nest, shape), ("parts", nest.key, shape.scope)
+
+    def found() -> Factor:
+        products = _found(nest, outer)
+        entries = distinct_entries(nest, shape.scope, products)
+        return Factor(products.columns, products.coords, entries)
+
+    return nest.model.statistics.remember(key, found)
+
+
 def _outer(nest: Nest, shape: Accumulator) -> tuple[Column, ...]:
     return tuple(sorted(nest.variables(shape.scope - 1).items()))
 
 
 def _products(nest: Nest, shape: Accumulator, scopes: Factor) -> Floats:
     """Products per scope."""
-    depth, outer = len(nest.loops), _outer(nest, shape)
+    outer = _outer(nest, shape)
+    return _found(nest, outer).at(scopes.coords, radices((*outer, LANE), nest.counter.extents))
+
+
+def _found(nest: Nest, outer: tuple[Column, ...]) -> Factor:
+    """Products per point of the loops above and lane."""
+    depth = len(nest.loops)
     leaves = [o.leaf(nest.loops, depth) for o in nest.operands]
     found = nest.counter.by(leaves, nest.variables(depth), outer, nest.splits)
-    found = found if nest.splits else with_lane(found, ())
-    return found.at(scopes.coords, radices((*outer, LANE), nest.counter.extents))
+    return found if nest.splits else with_lane(found, ())
 
 
 def _mean_reduction(nest: Nest, shape: Accumulator, capacity: int) -> Reduction:

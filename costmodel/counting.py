@@ -161,14 +161,16 @@ class Counter:
         lanes, late = list[Column](), list[Lanes]()
         for own in split:
             holders = [n for n, f in enumerate(factors) if f.granule(own.index) is not None]
-            if len(holders) != 1:
+            fine = [n for n in holders if (factors[n].granule(own.index) or 0) <= own.granule]
+            if not fine:
                 late.append(own)
                 continue
-            # lanes are few: number them before anything is multiplied
-            numbered = own.split(factors[holders[0]], _lane_of(own))
-            wanted = needed(own.index, [keep])
+            # lanes are few: number them before anything is multiplied, in one factor; the others meet it at the index
+            first = min(fine, key=lambda n: factors[n].weights.size)
+            numbered = own.split(factors[first], _lane_of(own))
+            wanted = len(holders) > 1 or needed(own.index, [keep])
             inside = [c for c in numbered.columns if c[0] != own.index or wanted]
-            factors[holders[0]] = numbered.reduced(inside, self.extents)
+            factors[first] = numbered.reduced(inside, self.extents)
             lanes.append((_lane_of(own), 1))
         late_indices = {own.index for own in late}
         along = [c for c in keep if c[0] not in late_indices]

@@ -14,10 +14,10 @@ from costmodel.work import Work, work_of
 from mapper.machine import Machine
 from mapper.mapping import Mapping
 from mapper.precision import multiply_scale
-from mapper.schedule import Conversion, schedule
+from mapper.schedule import Conversion, Region, schedule
 from mapper.workload import Workload
 
-MODEL_VERSION = 1
+MODEL_VERSION = 2
 """Raised whenever an estimate may change; rows of a study carry it."""
 
 
@@ -48,56 +48,83 @@ class Estimate:
     model_version: int = MODEL_VERSION
 
 
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """What one step adds to an estimate."""
+
+    own: StepEstimate
+    transfers: tuple[Transfer, ...]
+    actions: Actions
+    multiplies: float
+    tiles: tuple[tuple[str, float], ...]
+
+
 def estimate(
     workload: Workload, mapping: Mapping, machine: Machine, *, level: str = "L2", statistics: Statistics | None = None
 ) -> Estimate:
-    """Estimate of a legal mapping at level L0, L1 or L2. Raises InputError for any other level."""
-    workload = workload.variant(mapping.variant)
-    model = Model(workload, mapping, level, statistics or shared_statistics())
-    steps: list[StepEstimate] = []
-    transfers: list[Transfer] = []
-    actions, multiplies, tiles = Actions(), 0.0, dict[str, float]()
-    for step in schedule(workload.program, mapping).steps:
-        if isinstance(step, Conversion):
-            moved = step_transfers(model, step, machine)
-            steps.append(_conversion(step, moved, machine))
-        else:
-            nests = model.nests(step)
-            sums = [reduction_of(n, machine) for n in nests]
-            works = [work_of(n, step, r, machine) for n, r in zip(nests, sums, strict=True)]
-            moved = [
-                t
-                for n, r, w in zip(nests, sums, works, strict=True)
-                for t in region_transfers(n, step, r, float(w.made.sum()), machine)
-            ]
-            name = "+".join(f"S{n}" for n in step.statements)
-            steps.append(StepEstimate(name, *region_latency(nests, works, moved, machine)))
-            scale = multiply_scale(workload.program, mapping, step.statements, machine)
-            for work in works:
-                actions += _actions(work, scale)
-                multiplies += work.multiplies
-            for nest in nests:
-                for n, operand in enumerate(nest.operands):
-                    if operand.stored:
-                        size = operand_sizes(nest, n, machine).largest
-                        tiles[operand.access.tensor] = max(size, tiles.get(operand.access.tensor, 0.0))
-        transfers += moved
+    """Estimate of a legal mapping at level L0, L1 or L2. Raises InputError for any other level.
+
+    Regions are estimated once: mappings that share one, or differ in nothing that it sees, share its part."""
+    workload, statistics = workload.variant(mapping.variant), statistics or shared_statistics()
+    model = Model(workload, mapping, level, statistics)
+    steps = [_step(model, step, machine) for step in schedule(workload.program, mapping).steps]
+    transfers, actions, tiles = [t for s in steps for t in s.transfers], Actions(), dict[str, float]()
+    for step in steps:
+        actions += step.actions
+        for tensor, size in step.tiles:
+            tiles[tensor] = max(size, tiles.get(tensor, 0.0))
     traffic = summed(t.traffic for t in transfers)
     moved_bytes = sum(t.bytes for t in traffic)
     actions += Actions(dram_bytes=sum(t.burst_bytes for t in transfers), buffer_bytes=moved_bytes)
-    longest = max(steps, key=lambda s: s.latency_cycles)
+    longest = max((s.own for s in steps), key=lambda s: s.latency_cycles)
     return Estimate(
-        latency_cycles=sum(s.latency_cycles for s in steps),
+        latency_cycles=sum(s.own.latency_cycles for s in steps),
         traffic_bytes=moved_bytes,
         energy_pj=actions.energy_pj(machine.energy),
         bottleneck=longest.bottleneck,
         traffic=traffic,
         tokens=actions.tokens,
-        multiplies=multiplies,
+        multiplies=sum(s.multiplies for s in steps),
         largest_tiles=tuple(tiles.items()),
-        steps=tuple(steps),
+        steps=tuple(s.own for s in steps),
         level=level,
     )
+
+
+def _step(model: Model, step: Conversion | Region, machine: Machine) -> _Step:
+    mapping = model.mapping
+    if isinstance(step, Conversion):
+        moved = step_transfers(model, step, machine)
+        return _Step(_conversion(step, moved, machine), tuple(moved), Actions(), 0.0, ())
+    statements = [model.workload.program.statements[n] for n in step.statements]
+    read = {access.tensor for s in statements for access in s.operands}
+    formats = tuple(pair for pair in (*mapping.formats, *mapping.dtypes) if pair[0] in read)
+    seen = tuple(mapping.loops[n] for n in step.statements), formats, mapping.residency
+    key = "region", model.workload.key, model.level, step, seen, repr(machine)
+    return model.statistics.remember(key, lambda: _region(model, step, machine))
+
+
+def _region(model: Model, step: Region, machine: Machine) -> _Step:
+    nests = model.nests(step)
+    sums = [reduction_of(n, machine) for n in nests]
+    works = [work_of(n, step, r, machine) for n, r in zip(nests, sums, strict=True)]
+    moved = [
+        t
+        for n, r, w in zip(nests, sums, works, strict=True)
+        for t in region_transfers(n, step, r, float(w.made.sum()), machine)
+    ]
+    own = StepEstimate("+".join(f"S{n}" for n in step.statements), *region_latency(nests, works, moved, machine))
+    scale = multiply_scale(model.workload.program, model.mapping, step.statements, machine)
+    actions = Actions()
+    for work in works:
+        actions += _actions(work, scale)
+    tiles = [
+        (operand.access.tensor, operand_sizes(nest, n, machine).largest)
+        for nest in nests
+        for n, operand in enumerate(nest.operands)
+        if operand.stored
+    ]
+    return _Step(own, tuple(moved), actions, sum(w.multiplies for w in works), tuple(tiles))
 
 
 def _actions(work: Work, multiply_scale: float) -> Actions:

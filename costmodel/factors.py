@@ -48,7 +48,7 @@ class Factor:
         """Coordinates of ``index`` at a granule that its own divides."""
         for (name, own), crd in zip(self.columns, self.coords, strict=True):
             if name == index:
-                return crd if own == granule else crd // (granule // own)
+                return coarser(crd, granule // own)
         raise KeyError(index)
 
     def reduced(self, columns: Sequence[Column], extents: Mapping[str, int]) -> Factor:
@@ -74,6 +74,13 @@ class Factor:
         order = np.argsort(key[:count], kind="stable")
         spot = order[np.minimum(np.searchsorted(key[:count], key[count:], sorter=order), count - 1)]
         return np.where(key[spot] == key[count:], self.weights[spot], 0.0)
+
+
+def coarser(crd: Ints, times: int) -> Ints:
+    """Coordinates of cells ``times`` as large."""
+    if times & (times - 1):
+        return crd // times
+    return crd >> (times.bit_length() - 1) if times > 1 else crd  # several times faster than to divide
 
 
 def bin_sum(bins: Ints, weights: Floats, cells: int) -> Floats:
@@ -114,13 +121,15 @@ def group_sum(coords: Sequence[Ints], sizes: Sequence[int], weights: Floats | No
         at = np.flatnonzero(sums)
         return _unpack(at, sizes), sums[at].astype(np.float64)
     key = pack(coords, sizes)
-    order = np.argsort(key, kind="stable")
-    key = key[order]
+    if (key[1:] < key[:-1]).any():  # entries come in coordinate order, and often still are
+        order = np.argsort(key, kind="stable")
+        key, coords = key[order], [c[order] for c in coords]
+        weights = None if weights is None else weights[order]
     first = np.flatnonzero(np.concatenate([[True], key[1:] != key[:-1]])) if count else np.zeros(0, np.int64)
-    points = tuple(c[order[first]] for c in coords)
+    points = tuple(c[first] for c in coords)
     if weights is None:
         return points, np.diff(np.concatenate([first, [count]])).astype(np.float64)
-    return points, np.add.reduceat(weights[order], first) if count else weights
+    return points, np.add.reduceat(weights, first) if count else weights
 
 
 def _unpack(key: Ints, sizes: Sequence[int]) -> tuple[Ints, ...]:

@@ -53,6 +53,17 @@ def replayed_spills(nest: Nest, scope: int, scopes: Factor, products: Floats, ca
     return spilled
 
 
+def distinct_entries(nest: Nest, scope: int, products: Factor) -> Floats:
+    """Distinct keys per scope, of which ``products`` has the number of products."""
+    total = products.weights
+    number, keys = _stream(nest, scope, products, np.ones(total.size, bool))
+    found = bin_sum(number, (_previous(keys) < 0).astype(np.float64), total.size)
+    seen = bin_sum(number, np.ones(number.size), total.size)
+    mean = found.sum() / max(1.0, seen.sum())
+    entries = total * np.divide(found, seen, out=np.full(total.size, mean), where=seen > 0)
+    return np.asarray(np.maximum(entries, np.minimum(total, 1.0)))
+
+
 def _stream(nest: Nest, scope: int, scopes: Factor, wanted: np.ndarray) -> tuple[Ints, Ints]:
     """(scope number, key) of sampled products in loop order, of the wanted scopes."""
     products = _sample(nest, scope)

@@ -1,14 +1,13 @@
 """Fetches of every tile under a residency policy.
 
-``none`` fetches at every visit. ``lru`` keeps the most recently used tiles that fit, so a tile comes again only if
-more than the buffer's bytes of other tiles were used since. Each foreign loop (one whose index the operand lacks)
-brings the tiles below it, its *panel*, again in every iteration; a tile is taken to be visited in each iteration with
-the same chance, independently (Che's approximation of LRU, IEEE JSAC 20(7), 2002, in iterations instead of time).
-A panel that fits is fetched once, a panel visited whole in every iteration that does not fit is always fetched again.
+``none`` fetches at every visit; under the others visits are replayed (``costmodel.visits``), unless all tiles fit. Of a
+tile larger than the buffer ``overbooked`` fetches the tail at every walk, so the walks are counted, exactly.
 
-``keep`` and ``overbooked`` are replayed (``costmodel.visits``), unless all tiles fit. Of a tile larger than the buffer
-``overbooked`` fetches the tail at every walk, so the walks are counted, exactly. Below level L2 ``keep`` holds as many
-mean tiles as fit, and ``overbooked`` loads as ``lru`` does.
+Below level L2 nothing can be replayed. Each foreign loop (one whose index the operand lacks) brings the tiles below it,
+its *panel*, again in every iteration; a tile is taken to be visited in each iteration with the same chance,
+independently (Che's approximation of LRU, IEEE JSAC 20(7), 2002, in iterations instead of time). A panel that fits is
+fetched once, a panel visited whole in every iteration that does not fit is always fetched again. ``overbooked`` loads
+as ``lru`` does, ``keep`` holds as many mean tiles as fit.
 """
 
 from __future__ import annotations
@@ -19,20 +18,18 @@ from dataclasses import dataclass
 import numpy as np
 
 from costmodel.counting import Lanes, Leaf
-from costmodel.factors import Floats, Ints, bin_sum, pack, radices
+from costmodel.factors import Floats, radices
 from costmodel.nest import Nest
 from costmodel.tiles import TileSizes
 from costmodel.visits import replay
 from mapper.machine import Machine
-from mapper.residency import OVERBOOKED, streaming_bytes
+from mapper.residency import KEEP, OVERBOOKED, streaming_bytes
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True)
 class _Panels:
-    """For one foreign loop with ``iterations``: the panel that each tile belongs to, and how many tiles of a panel each
-    stands for (1, or as many as make a mean panel of all tiles below level L2)."""
+    """For one foreign loop with ``iterations``: how many tiles of a mean panel each listed tile stands for."""
 
-    number: Ints
     share: float
     iterations: float
 
@@ -61,12 +58,10 @@ def fetches(nest: Nest, n: int, depth: int, sizes: TileSizes, machine: Machine) 
     if policy == "none" or not sizes.values.size:
         return Fetches(walks * copies, none)
     tile_depth = nest.tile_depth(n)
-    if policy == "lru":
-        return Fetches(_recently_used(nest, n, depth, sizes, walks, machine) * copies, none)
     visits = walks if depth == tile_depth else np.minimum(walks, _visits(nest, n, tile_depth, sizes, None))
     if nest.model.level == "L2":
         loads = _loads(nest, n, depth, sizes, visits * copies, machine)
-    elif policy == OVERBOOKED:
+    elif policy != KEEP:
         loads = _recently_used(nest, n, tile_depth, sizes, visits, machine) * copies
     else:
         whole = float((sizes.total_values + sizes.total_metadata) * copies / nest.lanes)
@@ -84,6 +79,9 @@ def _loads(nest: Nest, n: int, depth: int, sizes: TileSizes, visits: Floats, mac
         return np.minimum(visits, _copies(nest, n, sizes))
     room = int(size.sum()) if machine.buffer_bytes is None else machine.buffer_bytes
     found = replay(nest, n, depth, nest.tile_depth(n), sizes, float(visits.sum()), room)
+    if found.returns is not None:
+        once = np.minimum(visits, _copies(nest, n, sizes))
+        return np.asarray(once + (visits - once) * found.returns)
     if found.followed.size == size.size:
         return found.loads
     rate = float((found.loads * size).sum() / max(1e-9, float((found.visits * size).sum())))
@@ -93,7 +91,7 @@ def _loads(nest: Nest, n: int, depth: int, sizes: TileSizes, visits: Floats, mac
 
 
 def _recently_used(nest: Nest, n: int, depth: int, sizes: TileSizes, visits: Floats, machine: Machine) -> Floats:
-    """Loads of every tile in one lane when the most recently used stay."""
+    """Loads of every tile in one lane when the most recently used stay. Below level L2."""
     if not depth:
         return np.minimum(visits, 1.0)
     operand, room = nest.operands[n], machine.buffer_bytes
@@ -155,39 +153,32 @@ def _panels(nest: Nest, n: int, position: int, sizes: TileSizes) -> _Panels:
     operand = nest.operands[n]
     index = nest.loops[position - 1][0]
     steps = -(-nest.extents[index] // dict(nest.plan.tiles)[index])
-    iterations = steps / nest.lanes_at(position)
     above = {i for i, _ in nest.loops[: position - 1]}
-    fixed = [k for k, (m, _) in enumerate(sizes.view) if operand.access.indices[m] in above]
-    cells = [-(-operand.stats.shape[m] // g) for m, g in (sizes.view[k] for k in fixed)]
-    apart = {own: k for own, k in _told(nest, n, sizes).items() if k not in fixed}
-    if nest.model.level != "L2":
-        panels = min(sizes.tiles, float(np.prod(cells)) * math.prod(own.count for own in apart))
-        listed = sizes.values.size
-        return _Panels(np.zeros(listed, np.int64), sizes.tiles / listed / max(1.0, panels), iterations)
-    at = [*(sizes.coords[k] for k in fixed), *(own.of(sizes.coords[k]) for own, k in apart.items())]
-    cells += [own.count for own in apart]
-    number = np.unique(pack(at, cells), return_inverse=True)[1] if at else np.zeros(sizes.values.size, np.int64)
-    return _Panels(number.astype(np.int64), 1.0, iterations)
+    fixed = [(m, g) for m, g in sizes.view if operand.access.indices[m] in above]
+    apart = [own for own, k in _told(nest, n, sizes).items() if sizes.view[k] not in fixed]
+    cells = math.prod(-(-operand.stats.shape[m] // g) for m, g in fixed)
+    panels = max(1.0, min(sizes.tiles, cells * math.prod(own.count for own in apart)))
+    return _Panels(sizes.tiles / sizes.values.size / panels, steps / nest.lanes_at(position))
 
 
-def _iterations_kept(size: Floats, chance: Floats, panels: _Panels, capacity: int | None) -> Floats:
-    """Per tile: the most iterations whose distinct tiles of its panel fit the buffer."""
-    most = np.floor(panels.iterations)
-    if capacity is None:
-        return np.full(size.size, most)
-    groups = int(panels.number.max()) + 1
-    low, high = np.zeros(groups), np.full(groups, most)
+def _iterations_kept(size: Floats, chance: Floats, panels: _Panels, capacity: int | None) -> float:
+    """The most iterations whose distinct tiles of a panel fit the buffer."""
+    most = float(np.floor(panels.iterations))
     absent = np.log1p(-np.minimum(chance, 1 - 1e-15))
-    fits = bin_sum(panels.number, size * -np.expm1(absent * most), groups) <= capacity
-    low[fits] = most
-    while (low < high).any():
-        middle = np.ceil((low + high) / 2)
-        used = bin_sum(panels.number, size * -np.expm1(absent * middle[panels.number]), groups)
-        low, high = np.where(used <= capacity, middle, low), np.where(used <= capacity, high, middle - 1)
-    return low[panels.number]
+
+    def fit(iterations: float) -> bool:
+        return capacity is None or float((size * -np.expm1(absent * iterations)).sum()) <= capacity
+
+    if fit(most):
+        return most
+    low, high = 0.0, most
+    while low < high:
+        middle = math.ceil((low + high) / 2)
+        low, high = (middle, high) if fit(middle) else (low, middle - 1)
+    return low
 
 
-def _returned(chance: Floats, kept: Floats, iterations: float) -> Floats:
+def _returned(chance: Floats, kept: float, iterations: float) -> Floats:
     """Share of returns that come within ``kept`` iterations, all returns coming within the loop's own."""
     absent = np.log1p(-np.minimum(chance, 1 - 1e-15))
     every = -np.expm1(absent * max(1.0, iterations - 1))

@@ -9,21 +9,29 @@ from __future__ import annotations
 
 import dataclasses
 import math
-import os
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from functools import cache, cached_property
-from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
 
-from costmodel.factors import Floats, Ints, distinct, group_sum
+from costmodel.disk_cache import DiskCache, cache_folder
+from costmodel.factors import Floats, Ints, coarser, distinct, group_sum, pack
 from mapper.canonical import content_hash
 from mapper.tensor import SparseTensor
 
 View = tuple[tuple[int, int], ...]
 """(mode, granule) pairs, sorted by mode."""
+
+KEPT_ENTRIES = 50_000
+"""Entries from which on a tensor's node lists are kept on disk: those of smaller ones are counted as fast as read."""
+
+STONES = (16, 8, 4)
+"""Granules of the views between the entries of a large tensor and its tiles."""
+
+LARGEST_BITMAP = 2**27
+"""Cells of a view that are marked one by one to count its nodes."""
 
 T = TypeVar("T")
 
@@ -34,11 +42,11 @@ MODEL_LEVELS = ("L0", "L1", "L2")
 class Statistics:
     """Everything counted so far, by content hash of the tensor; the least recently used goes at ``limit_bytes``.
 
-    With a ``folder`` the node lists are also kept on disk, for other processes and later runs.
+    With a ``disk`` the node lists of large tensors are also kept there, for other processes and later runs.
     """
 
-    def __init__(self, folder: Path | None = None, limit_bytes: int = 256 << 20) -> None:
-        self.folder = folder
+    def __init__(self, disk: DiskCache | None = None, limit_bytes: int = 256 << 20) -> None:
+        self.disk = disk
         self._limit, self._held = limit_bytes, 0
         self._memo: OrderedDict[Hashable, tuple[Any, int]] = OrderedDict()
 
@@ -68,9 +76,9 @@ class Statistics:
 
 @cache
 def shared_statistics() -> Statistics:
-    """The statistics of this process; kept on disk too where SPARSELOOM_CACHE names a folder."""
-    folder = os.environ.get("SPARSELOOM_CACHE")
-    return Statistics(Path(folder) if folder else None)
+    """The statistics of this process, kept on disk too (``costmodel.disk_cache`` says where)."""
+    folder = cache_folder()
+    return Statistics(None if folder is None else DiskCache(folder))
 
 
 class TensorStatistics:
@@ -79,7 +87,8 @@ class TensorStatistics:
     def __init__(self, tensor: SparseTensor, key: str, store: Statistics) -> None:
         self.tensor, self.key, self.shape, self.nnz = tensor, key, tensor.shape, tensor.nnz
         self._store = store
-        self._views: dict[View, int] = {}
+        self._views: dict[View, int] = {}  # whose nodes were listed
+        self._counts: dict[View, int] = {}
 
     @cached_property
     def effectual(self) -> TensorStatistics:
@@ -96,17 +105,29 @@ class TensorStatistics:
 
     def nodes(self, view: View) -> tuple[Ints, ...]:
         """Distinct points of the stored entries in ``view``. O(nnz log nnz) once, then remembered."""
-        if len(view) == self.tensor.ndim and all(g == 1 for _, g in view):
+        if view == self._entries:
             return tuple(self.tensor.coords)
-        return self._store.remember((self.key, view), lambda: self._nodes(view))
+        found = self._store.remember((self.key, view), lambda: self._nodes(view))
+        if view:
+            self._views[view] = self._counts[view] = found[0].size
+        return found
 
     def count(self, view: View) -> int:
         """Number of nodes."""
         if not view:
             return int(self.nnz > 0)
-        if view not in self._views:
-            self._views[view] = self.nodes(view)[0].size
-        return self._views[view]
+        if view not in self._counts:
+            self._counts[view] = self._store.remember((self.key, view, "count"), lambda: self._count(view))
+        return self._counts[view]
+
+    def _count(self, view: View) -> int:
+        cells = self.cells(view)
+        if view in self._views or cells > LARGEST_BITMAP or cells > 64 * self.nnz:
+            return self.nodes(view)[0].size
+        base = self._finest_known(view)
+        seen = np.zeros(cells, bool)
+        seen[pack(_coarsened(base, self.nodes(base), view), [max(1, -(-self.shape[m] // g)) for m, g in view])] = True
+        return int(np.count_nonzero(seen))
 
     def density(self, view: View) -> float:
         """Share of a view's positions that are nodes."""
@@ -122,49 +143,52 @@ class TensorStatistics:
     def _marginal(self, view: View, keep: View) -> tuple[tuple[Ints, ...], Floats]:
         if not keep:
             return (), np.array([float(self.count(view))])
-        coords = _coarsened(view, self.nodes(view), keep)
-        return group_sum(coords, [max(1, -(-self.shape[m] // g)) for m, g in keep], None)
+        sizes, stone = [max(1, -(-self.shape[m] // g)) for m, g in keep], self._stone(keep)
+        if stone != keep and view == self._entries:
+            points, counted = self.marginal(view, stone)
+            return group_sum(_coarsened(stone, points, keep), sizes, counted)
+        return group_sum(_coarsened(view, self.nodes(view), keep), sizes, None)
 
     def _nodes(self, view: View) -> tuple[Ints, ...]:
-        path = self._path(view)
-        if path is not None and path.exists():
-            return tuple(np.load(path))
         if not view:
             return ()
+        disk = self._store.disk if self.nnz >= KEPT_ENTRIES else None
+        name = f"{content_hash(self.key)[:32]}/{content_hash(view)[:32]}" if disk else ""
+        if disk and (kept := disk.load(name, len(view))) is not None:
+            return tuple(kept)
         base = self._finest_known(view)
         points = _coarsened(base, self.nodes(base), view)
         found = distinct(points, [max(1, -(-self.shape[m] // g)) for m, g in view])
-        if path is not None:
-            _save(path, np.array(found))
+        if disk:
+            disk.save(name, np.array(found))
         return found
 
+    @property
+    def _entries(self) -> View:
+        """The view of all entries."""
+        return tuple((m, 1) for m in range(self.tensor.ndim))
+
+    def _stone(self, view: View) -> View:
+        """A finer view that many share, whose nodes are fewer than the entries; ``view`` itself of small tensors."""
+        if self.nnz < KEPT_ENTRIES:
+            return view
+        return tuple((m, next(g for g in (*STONES, granule) if granule % g == 0)) for m, granule in view)
+
     def _finest_known(self, view: View) -> View:
-        """The smallest other view already counted that ``view`` is a coarsening of: its nodes suffice."""
-        best: View = tuple((m, 1) for m in range(self.tensor.ndim))
-        size = self.nnz
+        """The smallest other view already counted that ``view`` is a coarsening of: its nodes suffice. Of large tensors
+        a stepping stone rather than all entries."""
+        stone = self._stone(view)
+        best, size = (stone, self.count(stone)) if stone != view else (self._entries, self.nnz)
         for known, count in self._views.items():
             granules = dict(known)
             if known != view and count < size and all(m in granules and g % granules[m] == 0 for m, g in view):
                 best, size = known, count
         return best
 
-    def _path(self, view: View) -> Path | None:
-        folder = self._store.folder
-        return None if folder is None else folder / content_hash(self.key)[:32] / f"{content_hash(view)[:32]}.npy"
-
 
 def _coarsened(view: View, points: tuple[Ints, ...], keep: View) -> list[Ints]:
     at = {m: (g, crd) for (m, g), crd in zip(view, points, strict=True)}
-    return [crd if own == g else crd // (g // own) for m, g in keep for own, crd in [at[m]]]
-
-
-def _save(path: Path, points: Ints) -> None:
-    """Writes beside the file and renames, so that readers never see a part."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    draft = path.with_suffix(f".{os.getpid()}.tmp")
-    with draft.open("wb") as file:
-        np.save(file, points)
-    draft.replace(path)
+    return [coarser(crd, g // own) for m, g in keep for own, crd in [at[m]]]
 
 
 def _bytes(value: Any) -> int:

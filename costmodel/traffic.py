@@ -17,6 +17,7 @@ import numpy as np
 from costmodel.accumulators import Reduction, made, reduction_of
 from costmodel.counting import AnyStatistics, Lanes
 from costmodel.factors import Floats
+from costmodel.lockstep import lockstep
 from costmodel.nest import Model, Nest
 from costmodel.residency import Fetches, fetches, tail_bytes
 from costmodel.statistics import Statistics, TensorStatistics, shared_statistics
@@ -71,6 +72,7 @@ def predict_traffic(
 
     ``level``: L0, L1 or L2. Raises InputError for any other level.
     """
+    workload = workload.variant(mapping.variant)
     model = Model(workload, mapping, level, statistics or shared_statistics())
     found: list[TensorTraffic] = []
     for step in schedule(workload.program, mapping).steps:
@@ -87,7 +89,8 @@ def step_transfers(model: Model, step: Conversion | Region, machine: Machine) ->
     found = []
     for nest in model.nests(step):
         reduction = reduction_of(nest, machine)
-        found += region_transfers(nest, step, reduction, float(made(nest, reduction).sum()), machine)
+        entries = float(nest.target.nnz if nest.partial else made(nest, reduction).sum())
+        found += region_transfers(nest, step, reduction, entries, machine)
     return found
 
 
@@ -149,7 +152,7 @@ def _load(nest: Nest, n: int, machine: Machine) -> Transfer:
     waited, ahead = share, tiles_ahead(machine, nest.model.mapping.residency)
     if nest.model.mapping.residency == OVERBOOKED:  # walks of a resident tile stand between the requests in flight
         waited = -np.expm1(ahead * np.log1p(-min(share, 1 - 1e-15)))
-    turns = _load_turns(reached * waited, fibers * min(1.0, share), ahead)
+    turns = _load_turns(reached * waited, fibers * min(1.0, share), ahead) * lockstep(nest, machine)
     port = f"load {operand.access.tensor} of S{nest.number}"
     return Transfer(traffic, requests, moved, turns, port, 1.0 - share)
 
@@ -179,17 +182,14 @@ def _store(nest: Nest, layout: Layout, entries: float, machine: Machine) -> Tran
     """Every non-empty tile of the result, written once by every lane that holds a part of it. Entries beyond the
     oracle's pattern are taken to lie anywhere."""
     target, stats = nest.statement.target, nest.target
-    shape = stats.shape
     if nest.model.level == "L2" and entries > stats.nnz + 0.5:
-        stats = UniformStatistics(shape, entries)
-    elif nest.model.level == "L2":
-        modes = {target.indices.index(s.index): s for s in nest.splits if s.index in target.indices}
-        apart = {mode: lanes for mode, lanes in modes.items() if mode not in layout.tile_modes}
-        if apart:
-            stats = _in_parts(nest.model, target.tensor, apart)
-            tiles = (*(layout.tiles or (0,) * len(shape)), 1)
-            layout = replace(layout, tile_modes=(*layout.tile_modes, len(shape)), tiles=tiles)
-    sizes = tile_sizes(nest.model.statistics, stats, layout, machine)
+        stats = UniformStatistics(stats.shape, entries)
+    modes = {target.indices.index(s.index): s for s in nest.splits if s.index in target.indices}
+    apart = {mode: lanes for mode, lanes in modes.items() if mode not in layout.tile_modes}
+    if apart and isinstance(stats, TensorStatistics):
+        sizes = _sizes_in_parts(nest.model, stats, apart, layout, machine)
+    else:
+        sizes = tile_sizes(nest.model.statistics, stats, layout, machine)
     traffic = TensorTraffic(target.tensor, "store", "write", sizes.total_values, sizes.total_metadata)
     mean = traffic.bytes / max(1.0, sizes.tiles)
     bursts = np.ceil(mean / machine.dram_burst_bytes) * machine.dram_burst_bytes * sizes.tiles
@@ -197,9 +197,12 @@ def _store(nest: Nest, layout: Layout, entries: float, machine: Machine) -> Tran
     return Transfer(traffic, sizes.tiles, float(bursts), turns, f"store {target.tensor} of S{nest.number}")
 
 
-def _in_parts(model: Model, name: str, lanes: dict[int, Lanes]) -> TensorStatistics:
-    """Statistics of a tensor with the lane of every entry as one more mode; ``lanes`` of modes that are not tiled."""
-    tensor = model.workload.tensor(name)
+def _sizes_in_parts(
+    model: Model, stats: TensorStatistics, lanes: dict[int, Lanes], layout: Layout, machine: Machine
+) -> TileSizes:
+    """Tile sizes of a tensor of which every lane writes its part: the lane is one more, outermost tile mode. ``lanes``
+    of modes that are not tiled."""
+    tensor, widths = stats.tensor, (machine.value_bytes, machine.coordinate_bytes, machine.pointer_bytes)
 
     def parts() -> SparseTensor:
         number, count = np.zeros(tensor.nnz, np.int64), 1
@@ -208,7 +211,14 @@ def _in_parts(model: Model, name: str, lanes: dict[int, Lanes]) -> TensorStatist
         coords = np.concatenate([tensor.coords, number[None]])
         return SparseTensor((*tensor.shape, count), coords, tensor.values)
 
-    return model.statistics.named(f"{tensor.key} in {sorted(lanes.items())}", parts)
+    def sizes() -> TileSizes:
+        tiles = (*(layout.tiles or (0,) * tensor.ndim), 1)
+        whole = replace(layout, tile_modes=(*layout.tile_modes, tensor.ndim), tiles=tiles)
+        own = model.statistics.named(f"{stats.key} in {sorted(lanes.items())}", parts)
+        return tile_sizes(model.statistics, own, whole, machine)
+
+    key = "parts", stats.key, tuple(sorted(lanes.items())), layout, widths, machine.descriptor_bytes
+    return model.statistics.remember(key, sizes)
 
 
 def _conversion(model: Model, step: Conversion, machine: Machine) -> list[Transfer]:

@@ -1,9 +1,11 @@
 """Replay of the visits of an operand's tiles, for policies under which it counts which tile came first.
 
 Visits are listed in loop order from the joined prefixes, lane by lane, and run through a buffer. Up to
-``REPLAYED_VISITS`` of them the replay is exact. Beyond, only some tiles of the operand are followed, taken by a hash of
-their number, in a buffer that is smaller by their share of all bytes (spatially hashed sampling as in SHARDS, USENIX
-FAST 2015); the others are fetched at the rate of these.
+``REPLAYED_VISITS`` of them the replay is exact. Beyond, ``keep`` follows only some tiles of the operand, taken by a
+hash of their number, in a buffer that is smaller by their share of all bytes (spatially hashed sampling as in SHARDS,
+USENIX FAST 2015); the others are fetched at the rate of these. Where recent tiles stay, it is stretches of the walk
+that are replayed instead (``costmodel.stretches``): tiles come in cycles, and whether a cycle fits the buffer no sample
+of tiles tells.
 """
 
 from __future__ import annotations
@@ -14,28 +16,34 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from costmodel.counting import LANE
+from costmodel.counting import LANE, Leaf
 from costmodel.factors import Floats, Ints, bin_sum, pack, radices
 from costmodel.nest import Nest
 from costmodel.statistics import TensorStatistics
+from costmodel.stretches import stretches
 from costmodel.tiles import TileSizes
-from mapper.residency import OVERBOOKED
+from mapper.residency import KEEP, OVERBOOKED
 from mapper.tensor import SparseTensor
 
-REPLAYED_VISITS = 10_000
+REPLAYED_VISITS = 20_000
 """Visits that are replayed, about."""
 
-FOLLOWED_TILES = 32
+FOLLOWED_TILES = 64
 """Tiles that are followed at least."""
+
+STRETCHES = 4
+"""Stretches of a walk that are replayed."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Replay:
-    """``loads`` and ``visits`` of every tile that was ``followed``, summed over lanes; 0 for the others."""
+    """``loads`` and ``visits`` of every tile that was ``followed``, summed over lanes; 0 for the others. ``returns``:
+    share of the bytes of returning visits that are loaded, where stretches of the walk stand for all of it."""
 
     loads: Floats
     visits: Floats
     followed: Ints
+    returns: float | None = None
 
 
 def replay(nest: Nest, n: int, depth: int, tile_depth: int, sizes: TileSizes, visits: float, room: int) -> Replay:
@@ -47,34 +55,55 @@ def replay(nest: Nest, n: int, depth: int, tile_depth: int, sizes: TileSizes, vi
 
 
 def _replay(nest: Nest, n: int, depth: int, tile_depth: int, sizes: TileSizes, visits: float, room: int) -> Replay:
-    size, tiles = sizes.values + sizes.metadata, sizes.values.size
+    size, tiles, policy = sizes.values + sizes.metadata, sizes.values.size, nest.model.mapping.residency
+    taken = np.minimum(size, room) if policy == OVERBOOKED else size
+    if policy != KEEP and visits > REPLAYED_VISITS:
+        return _returns(nest, n, tile_depth, sizes, taken, visits, room)
     followed = np.arange(tiles)
     if visits > REPLAYED_VISITS:
         count = max(FOLLOWED_TILES, int(tiles * REPLAYED_VISITS / visits))
         followed = np.sort(np.argsort(_hashed(followed), kind="stable")[:count])
-    share = size[followed].sum() / size.sum()
-    lane, tile = _sequence(nest, n, depth, tile_depth, sizes, followed)
-    policy = _recent if nest.model.mapping.residency == OVERBOOKED else _first
-    loads = policy(lane, tile, size, float(room), float(share))
+    share = float(size[followed].sum() / size.sum())
+    leaves = nest.visiting(n, depth)
+    if followed.size < tiles:
+        own = n if len(leaves) > 1 else 0
+        leaves[own] = replace(leaves[own], stats=_part(nest, n, sizes, followed))
+    lane, tile = _sequence(nest, n, depth, tile_depth, sizes, leaves)
+    loads = _first(lane, tile, size, float(room), share) if policy == KEEP else _recent(lane, tile, taken, room)[0]
     copies = nest.lanes / math.prod(own.count for own in nest.fixed(depth))
     return Replay(bin_sum(tile, loads, tiles) * copies, bin_sum(tile, np.ones(tile.size), tiles) * copies, followed)
+
+
+def _returns(nest: Nest, n: int, tile_depth: int, sizes: TileSizes, taken: Floats, visits: float, room: int) -> Replay:
+    """Replays stretches. A stretch begins with an empty buffer: what is missed before the first removal is unknown,
+    and of what is missed for the first time afterwards, the share of first visits in the walk are none that return."""
+    leaves, size = nest.visiting(n, tile_depth), sizes.values + sizes.metadata
+    first_visits = size.size / visits
+    loaded = returned = 0.0
+    for part in stretches(nest, leaves, tile_depth, STRETCHES, REPLAYED_VISITS // STRETCHES):
+        lane, tile = _sequence(nest, n, tile_depth, tile_depth, sizes, part)
+        loads, known = _recent(lane, tile, taken, room)
+        weight = size[tile] * known
+        missed, all_known = float((weight * loads).sum()), float(weight.sum())
+        fresh = min(missed, first_visits * all_known)
+        loaded, returned = loaded + missed - fresh, returned + all_known - fresh
+    none = np.zeros(size.size)
+    return Replay(none, none, np.zeros(0, np.int64), loaded / returned if returned else 0.0)
 
 
 def _hashed(numbers: Ints) -> Ints:
     return (numbers * 2654435761) % 2**32  # Knuth's multiplicative hash
 
 
-def _sequence(nest: Nest, n: int, depth: int, tile_depth: int, sizes: TileSizes, followed: Ints) -> tuple[Ints, Ints]:
+def _sequence(
+    nest: Nest, n: int, depth: int, tile_depth: int, sizes: TileSizes, leaves: list[Leaf]
+) -> tuple[Ints, Ints]:
     """(lane, tile) of every visit in order; only such prefixes of the tile loops below which a walk begins."""
     split, indices = nest.fixed(depth), nest.operands[n].access.indices
     if not sizes.view:
-        points = nest.counter.by(nest.visiting(n, depth), nest.variables(depth), (), split)
+        points = nest.counter.by(leaves, nest.variables(depth), (), split)
         lanes = np.sort(points.column(*LANE)) if split else np.zeros(int(points.total > 0), np.int64)
         return lanes, np.zeros(lanes.size, np.int64)
-    leaves = nest.visiting(n, depth)
-    if followed.size < sizes.values.size:
-        own = n if len(leaves) > 1 else 0
-        leaves[own] = replace(leaves[own], stats=_part(nest, n, sizes, followed))
     loops = tuple(nest.variables(tile_depth).items())
     points = nest.counter.by(leaves, nest.variables(depth), loops, split)
     along = (LANE, *loops) if split else loops
@@ -118,19 +147,34 @@ def _first(lane: Ints, tile: Ints, size: Floats, room: float, share: float) -> F
     return loads
 
 
-def _recent(lane: Ints, tile: Ints, size: Floats, room: float, share: float) -> Floats:
-    """Loads at each visit where the least recently used goes; a tile larger than the buffer fills it."""
-    taken = np.minimum(size, room).tolist()
-    held: OrderedDict[int, float] = OrderedDict()
-    total, current, loads = 0.0, -1, []
-    for lane_now, now in zip(lane.tolist(), tile.tolist(), strict=True):
+def _recent(lane: Ints, tile: Ints, taken: Floats, room: int) -> tuple[Floats, Floats]:
+    """Loads at each visit where the least recently used goes, and whether that is known: hits, and what is missed once
+    something has been removed, whatever was there before."""
+    loads, known, size = np.zeros(tile.size), np.ones(tile.size), taken.tolist()
+    fresh = np.ones(tile.size, bool)
+    fresh[1:] = (tile[1:] != tile[:-1]) | (lane[1:] != lane[:-1]) | (taken[tile[1:]] > room)
+    held: OrderedDict[int, None] = OrderedDict()
+    total, current, full, begin = 0.0, -1, False, 0
+    misses: list[int] = []
+    at = np.flatnonzero(fresh)
+    for place, lane_now, now in zip(at.tolist(), lane[at].tolist(), tile[at].tolist(), strict=True):
         if lane_now != current:
-            held, total, current = OrderedDict(), 0.0, lane_now
-        known = held.pop(now, None)
-        loads.append(float(known is None))
-        total -= known or 0.0
-        while held and total / share + taken[now] > room:
-            total -= held.popitem(last=False)[1]
-        held[now] = taken[now]
-        total += taken[now]
-    return np.array(loads)
+            known[misses[begin:]] = 0.0
+            begin = len(misses)
+            held, total, current, full = OrderedDict(), 0.0, lane_now, False
+        if now in held:
+            held.move_to_end(now)
+            continue
+        misses.append(place)
+        held[now] = None
+        total += size[now]
+        while total > room:
+            total -= size[held.popitem(last=False)[0]]
+            if not full:
+                known[misses[begin:-1]] = 0.0
+                begin, full = len(misses) - 1, True
+        if full:
+            begin = len(misses)
+    known[misses[begin:]] = 0.0
+    loads[misses] = 1.0
+    return loads, known

@@ -15,6 +15,7 @@ import numpy as np
 from costmodel.accumulators import Reduction, made
 from costmodel.counting import Leaf
 from costmodel.factors import Floats
+from costmodel.lockstep import lockstep
 from costmodel.nest import Nest
 from costmodel.scans import idle_cycles
 from mapper.machine import Machine
@@ -23,6 +24,9 @@ from mapper.schedule import Region
 
 SLACK_CHANNELS = 2
 """FIFOs in a row that fill while an accumulator drains."""
+
+SEEKING = ("scan", "intersect")
+"""Units whose work does not follow the products: they also pass what finds no partner."""
 
 ROUND_TRIP_HOPS = 6
 """Channels from the fork of a coordinate stream through repeat and array to where two operands meet."""
@@ -44,7 +48,8 @@ class Work:
 
     ``made``: entries of its result per lane; ``spilling``: cycles per lane in which it writes runs; ``draining``:
     those in which it drains (runs read back included) and the units above stand still, as the FIFOs between are full;
-    ``drained``: share of its drain that this is; ``pieces``: how many times per lane a part of the result is complete.
+    ``drained``: share of its drain that this is; ``pieces``: how many times per lane a part of the result is complete;
+    ``lockstep``: how much longer lanes that wait for each other take than the busiest.
     """
 
     units: tuple[Unit, ...]
@@ -56,11 +61,15 @@ class Work:
     draining: Floats
     drained: float
     pieces: float
+    lockstep: float
 
     @property
     def slowest(self) -> tuple[float, str]:
         """(cycles, name) of the unit that takes longest in any lane, drains apart."""
-        return max((float((u.cycles + self.spilling).max(initial=0.0)), u.name) for u in self.units)
+        return max(
+            (float((u.cycles + self.spilling).max(initial=0.0)) * (1.0 if u.kind in SEEKING else self.lockstep), u.name)
+            for u in self.units
+        )
 
     @property
     def tokens(self) -> float:
@@ -102,7 +111,8 @@ class _Tally:
         if self.stored:
             self._unit("store", f"store {self.nest.statement.target.tensor}", entries, 0.0)
         counts = (*self._operations(float(entries.sum())), self.comparisons)
-        return Work(tuple(self.units), *counts, entries, spilling, draining, drained, max(1.0, pieces))
+        step = lockstep(self.nest, self.machine)
+        return Work(tuple(self.units), *counts, entries, spilling, draining, drained, max(1.0, pieces), step)
 
     def stream(self, depth: int) -> Floats:
         """Tokens of a joined stream, per lane, its end included."""

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+os.environ.setdefault("SPARSELOOM_CACHE", "off")  # tests leave nothing in the user's cache
+
 
 @pytest.fixture(scope="session")
 def data_dir() -> Path:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -67,6 +68,42 @@ def analyse_data(
     sizes = sorted(found.sizes_bytes, key=lambda pair: pair[1])
     print_table(pd.DataFrame(sizes, columns=["format", "size_bytes"]))
     typer.echo(found.reason)
+
+
+@app.command("stats")
+def data_statistics(
+    file: Annotated[str, typer.Argument(help="Path, or name of a file or folder below SPARSELOOM_DATA.")],
+    member: Member = None,
+    tile: Annotated[int, typer.Option(min=1, help="Extent of the tiles whose prefixes are counted.")] = 128,
+    plot: Annotated[Path | None, typer.Option(help="Write the charts to this HTML file.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """What the cost model counts: tile occupancy, entries per slice, fiber lengths, distinct prefixes."""
+    import pandas as pd
+
+    from costmodel.statistics import shared_statistics
+    from costmodel.tensor_profile import draw, tensor_profile
+    from mapper.canonical import plain
+    from mapper.datasets import find_data, load_tensor
+    from tuner.cli_output import print_json, print_table
+
+    path = find_data(file, None)
+    found = tensor_profile(shared_statistics().of(load_tensor(path, member=member)), tile)
+    if plot is not None:
+        draw(found).write_html(plot, include_plotlyjs=True)
+    if as_json:
+        print_json({"file": str(path)} | plain(found))
+        return
+    shape = " x ".join(map(str, found.shape)) or "scalar"
+    typer.echo(f"{path}: {shape}, {found.nnz} entries, density {found.density:.4g}\n\ntile occupancy")
+    print_table(pd.DataFrame([plain(o) for o in found.pyramid]))
+    typer.echo("\nentries per slice of a mode")
+    print_table(pd.DataFrame([plain(m) for m in found.marginals]))
+    typer.echo("\nlevels of the compressed tree; fibers of 1, 2-3, 4-7, ... nodes")
+    levels = [plain(f) | {"histogram": " ".join(map(str, f.histogram))} for f in found.fibers]
+    print_table(pd.DataFrame(levels))
+    if plot is not None:
+        typer.echo(f"\ncharts: {plot}")
 
 
 def _measured(found: Pattern) -> Iterator[tuple[str, str]]:

@@ -49,7 +49,7 @@ CASES = {
     },
 }
 
-WITHIN = {"none": 1 + 1e-6, "lru": 2.0, "keep": 1.1, "overbooked": 1.1}
+WITHIN = {"none": 1 + 1e-6, "lru": 1.1, "keep": 1.1, "overbooked": 1.1}
 """Predicted over counted loads of a tensor, at most; long walks are replayed in part."""
 
 

@@ -158,6 +158,7 @@ def test_unknown_level() -> None:
 def test_shared_statistics_use_the_cache_folder(tmp_path, monkeypatch) -> None:  # type: ignore[no-untyped-def]
     shared_statistics.cache_clear()
     monkeypatch.setenv("SPARSELOOM_CACHE", str(tmp_path))
+    monkeypatch.setattr("costmodel.statistics.KEPT_ENTRIES", 1)
     workload, mapping = product(i=16, k=16)
     found = estimate(workload, mapping, RDA)
     assert list(tmp_path.rglob("*.npy"))

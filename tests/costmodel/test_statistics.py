@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 
@@ -78,12 +76,26 @@ def test_memory_stays_within_its_limit_and_answers_stay_right() -> None:
     assert store._held <= 4000
 
 
-def test_disk_cache_is_read_by_another_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    view = ((0, 4), (1, 2))
-    expected = [c.tolist() for c in Statistics(tmp_path).of(tensor(6)).nodes(view)]
-    assert [p.suffix for p in tmp_path.rglob("*") if p.is_file()] == [".npy"]
-    monkeypatch.setattr("costmodel.statistics.distinct", lambda *_: pytest.fail("counted again"))
-    assert [c.tolist() for c in Statistics(tmp_path).of(tensor(6)).nodes(view)] == expected
+def test_counts_do_not_depend_on_whether_nodes_are_listed(monkeypatch: pytest.MonkeyPatch) -> None:
+    views = [((0, g),) for g in (1, 2, 3)] + [((0, g), (1, h)) for g in (1, 4) for h in (1, 2, 3)]
+    counted = [Statistics().of(tensor(7)).count(v) for v in views]
+    assert counted == [Statistics().of(tensor(7)).nodes(v)[0].size for v in views]
+    monkeypatch.setattr("costmodel.statistics.LARGEST_BITMAP", 0)
+    assert counted == [Statistics().of(tensor(7)).count(v) for v in views]
+
+
+def test_stepping_stones_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Views of a large tensor by way of views between, against those of a small one, straight from its entries."""
+    x = SparseTensor.from_dense(np.random.default_rng(8).random((90, 70)) < 0.1)
+    views = [((0, g), (1, h)) for g in (1, 4, 6, 8, 32) for h in (1, 3, 16, 48)] + [((0, 12),), ((1, 32),)]
+    full = ((0, 1), (1, 1))
+    plain = Statistics().of(x)
+    monkeypatch.setattr("costmodel.statistics.KEPT_ENTRIES", 1)
+    stepped = Statistics().of(x)
+    for view in views:
+        assert [c.tolist() for c in stepped.nodes(view)] == [c.tolist() for c in plain.nodes(view)]
+        (points, count), (expected, number) = stepped.marginal(full, view), plain.marginal(full, view)
+        assert [c.tolist() for c in points] == [c.tolist() for c in expected] and (count == number).all()
 
 
 @pytest.mark.parametrize("shape", [(0, 5), (4, 0), (6, 6)])

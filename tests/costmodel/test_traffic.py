@@ -6,7 +6,7 @@ from collections import Counter
 import numpy as np
 import pytest
 from loop_walk import fetched, tile_bytes, walk_lanes
-from random_mappings import PROGRAMS, RDA, random_mapping, random_tensor, random_workload, small_buffers
+from random_mappings import PROGRAMS, RDA, random_mapping, random_tensor, random_workload
 
 from costmodel import Statistics, TensorTraffic, predict_traffic
 from mapper.mapping import Loops, Mapping
@@ -45,7 +45,7 @@ def test_loads_without_residency_are_exact(text: str) -> None:
             assert loaded(traffic, tensor) == pytest.approx(tuple(expected), abs=1e-6), mapping
 
 
-@pytest.mark.parametrize("residency", ["keep", "overbooked"])
+@pytest.mark.parametrize("residency", ["lru", "keep", "overbooked"])
 @pytest.mark.parametrize("text", PROGRAMS)
 def test_replayed_residencies_are_exact(text: str, residency: str) -> None:
     rng = np.random.default_rng(17)
@@ -60,15 +60,15 @@ def test_replayed_residencies_are_exact(text: str, residency: str) -> None:
             assert loaded(traffic, tensor) == pytest.approx(tuple(expected), abs=1e-6), (mapping, machine)
 
 
-@pytest.mark.parametrize("residency", ["keep", "overbooked"])
-def test_replays_of_a_share_of_the_tiles_are_close(residency: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("residency", ["lru", "keep", "overbooked"])
+def test_replays_in_part_are_close(residency: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("costmodel.visits.REPLAYED_VISITS", 1000)
     rng, ratios = np.random.default_rng(18), []
     for _ in range(15):
         tensors = {"A": random_tensor(rng, (60, 50), 0.1), "B": random_tensor(rng, (50, 70), 0.1)}
         workload = Workload(parse_program("Z(i,j) = A(i,k) * B(k,j)"), tensors)
         base = random_mapping(rng, workload, residency)
-        tiles = tuple((i, int(rng.integers(2, 7))) for i in "ijk")
+        tiles = tuple((i, int(rng.integers(2, 7))) for i in rng.permutation(list("ijk")).tolist())
         loops = Loops(base.loops[0].order, tiles, base.loops[0].parallel)
         mapping = dataclasses.replace(base, loops=(loops,))
         machine = RDA.with_fields(
@@ -79,41 +79,8 @@ def test_replays_of_a_share_of_the_tiles_are_close(residency: str, monkeypatch: 
             ratios.append(sum(loaded(traffic, tensor)) / expected.sum())
     errors = np.abs(np.log(ratios))
     assert np.exp(errors.mean()) < 1.04
-    assert np.exp(errors.max()) < 1.8
+    assert np.exp(errors.max()) < 1.5
     assert (errors > 1e-9).mean() > 0.1  # some were replayed in part
-
-
-@pytest.mark.parametrize("text", PROGRAMS)
-def test_lru_that_holds_everything_is_exact_for_two_operands(text: str) -> None:
-    """Every tile comes once per lane; three operands may share a projected index, then the model bounds."""
-    rng = np.random.default_rng(12)
-    machine = RDA.with_fields(buffer_bytes=None)
-    for _ in range(15):
-        workload = random_workload(rng, text)
-        mapping = random_mapping(rng, workload, "lru")
-        traffic = predict_traffic(workload, mapping, machine, statistics=Statistics())
-        for tensor, expected in walked_loads(workload, mapping, machine).items():
-            got = sum(loaded(traffic, tensor))
-            if len(workload.program.statements[0].operands) > 2 or mapping.loops[0].parallel:
-                assert got >= expected.sum() - 1e-6
-            else:
-                assert got == pytest.approx(expected.sum()), mapping
-
-
-def test_lru_that_holds_a_part_is_close() -> None:
-    rng = np.random.default_rng(13)
-    ratios = []
-    for _ in range(120):
-        workload = random_workload(rng, "Z(i,j) = A(i,k) * B(k,j)")
-        mapping = random_mapping(rng, workload, "lru")
-        machine = small_buffers(buffer_bytes=int(rng.choice([150, 400, 1000])))
-        traffic = predict_traffic(workload, mapping, machine, statistics=Statistics())
-        for tensor, expected in walked_loads(workload, mapping, machine).items():
-            if expected.sum():
-                ratios.append(sum(loaded(traffic, tensor)) / expected.sum())
-    errors = np.abs(np.log(ratios))
-    assert np.exp(errors.mean()) < 1.06
-    assert np.exp(errors.max()) < 3.5
 
 
 def test_lru_keeps_what_fits_and_thrashes_on_what_does_not() -> None:

@@ -52,3 +52,14 @@ def test_analyse(folder: Path) -> None:
     assert narrow["sizes_bytes"]["dense"] == 64 * 64
     with pytest.raises(InputError, match="name one of them as 'member'"):
         run("analyse", "w.npz")
+
+
+def test_stats(folder: Path) -> None:
+    data = json.loads(run("stats", "w.npz", "--member", "blocks", "--tile", "4", "--json"))
+    assert (data["shape"], data["nnz"]) == ([64, 64], 256)
+    assert [(o["tile"], o["nonempty"], o["most"]) for o in data["pyramid"][:3]] == [(2, 64, 4), (4, 16, 16), (8, 8, 32)]
+    assert [f["tile_nodes"] for f in data["fibers"]] == [16, 16]
+    chart = folder / "chart.html"
+    text = run("stats", "w.npz", "--member", "blocks", "--plot", str(chart))
+    assert "64 x 64, 256 entries" in text and "tile occupancy" in text
+    assert "<html>" in chart.read_text()[:200]

@@ -1,0 +1,303 @@
+"""Exact traffic of a mapping, counted by walking its tiles: the slow oracle beside ``predict_traffic``.
+
+Independent of the predicting code: stored levels are walked (``costmodel.walk``), visits run through a buffer and
+products through an accumulator one by one. The token simulator counts the same bytes (``docs/simulator.md``); this
+takes a small part of its time. Walks stop where nothing more is to be counted: below the last tile load where results
+are known (no operand padded) and no accumulator can overflow.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections import OrderedDict
+from collections.abc import Callable
+
+import numpy as np
+
+from costmodel.traffic import TensorTraffic, summed
+from costmodel.walk import Ints, Nest, Side, levels_of, walk
+from mapper.formats import COMPRESSED
+from mapper.lanes import Slice, lane_slices
+from mapper.machine import Machine
+from mapper.mapping import Loop, Mapping
+from mapper.program import ZERO_PRESERVING
+from mapper.residency import KEEP, OVERBOOKED, streaming_bytes
+from mapper.schedule import Conversion, Region, schedule
+from mapper.storage import Layout, Storage, layout_of, store_tensor
+from mapper.tensor import SparseTensor
+from mapper.workload import Workload
+
+Stored = Callable[[SparseTensor, Layout], Storage]
+"""Gives a stored form of a tensor; callers that count many mappings remember them."""
+
+
+def count_traffic(
+    workload: Workload, mapping: Mapping, machine: Machine, stored: Stored | None = None
+) -> tuple[TensorTraffic, ...]:
+    """Traffic of a legal mapping, summed per (tensor, purpose, direction); nothing on a machine without DRAM."""
+    if machine.dram_channels is None:
+        return ()
+    workload = workload.variant(mapping.variant)
+    store = stored or (lambda tensor, layout: store_tensor(tensor, layout, machine))
+    patterns: dict[str, SparseTensor] = {}  # of results with more entries than the oracle's
+    found: list[TensorTraffic] = []
+    for step in schedule(workload.program, mapping).steps:
+        if isinstance(step, Conversion):
+            tensor = patterns.get(step.tensor, workload.tensor(step.tensor))
+            for way, layout in (("read", step.source), ("write", step.result)):
+                found.append(_moved(step.tensor, "convert", way, store(tensor, layout)))
+        else:
+            for number in step.statements:
+                found += _Statement(workload, mapping, machine, step, number, store, patterns).run()
+    return summed(found)
+
+
+def _moved(tensor: str, purpose: str, way: str, storage: Storage) -> TensorTraffic:
+    return TensorTraffic(tensor, purpose, way, float(storage.value_bytes), float(storage.metadata_bytes))
+
+
+class _Statement:
+    """Counts one statement of a region."""
+
+    def __init__(
+        self, workload: Workload, mapping: Mapping, machine: Machine, region: Region, number: int, store: Stored,
+        patterns: dict[str, SparseTensor],
+    ) -> None:  # fmt: skip
+        self.workload, self.mapping, self.machine, self.region = workload, mapping, machine, region
+        self.number, self.store, self.patterns = number, store, patterns
+        self.statement, self.plan = workload.program.statements[number], mapping.loops[number]
+        self.loops, self.kept = self.plan.nest, self.statement.target.indices
+        edges = [workload.program.edges[e] for e in region.fused]
+        self.streamed = {e.operand for e in edges if e.consumer == number}
+        self.storages = [self._storage(n) for n in range(len(self.statement.operands))]
+        self.sides = [self._side(n) for n in range(len(self.statement.operands))]
+        self.value_depth = max((q for q, (i, _) in enumerate(self.loops, 1) if i in self.kept), default=0)
+        outside = (q for q, (i, _) in enumerate(self.loops[: self.value_depth], 1) if i not in self.kept)
+        self.scope = next(outside, None)
+        self.tiles = dict(self.plan.tiles)
+
+    def run(self) -> list[TensorTraffic]:
+        """Loads, spills and stores of all lanes."""
+        found, runs, results = list[TensorTraffic](), 0, list[Ints]()
+        capacity = self._capacity()
+        padded = self._padded()
+        whole = padded or self._may_overflow(capacity)
+        depth = len(self.loops) if whole else max((s.load_depth or 0 for s in self.sides), default=0)
+        for lane in self._lanes():
+            sink = _Accumulator(self, capacity if self.scope else 0, padded) if whole else None
+            visits = walk(self._nest(lane), self.sides, depth, sink.take if sink else None)
+            for n, side in enumerate(self.sides):
+                if side.load_depth is not None:
+                    values, metadata = _fetched(visits[n], self.storages[n], self.mapping.residency, self.machine)
+                    name = self.statement.operands[n].tensor
+                    found.append(TensorTraffic(name, "load", "read", values, metadata))
+            if sink is not None:
+                runs += sink.finish()
+                results += [sink.results] if padded else []
+        found += self._spills(runs * capacity)
+        made = self._made(results)
+        layout = dict(self.region.stored).get(self.statement.target.tensor)
+        return found + (self._stores(made, layout) if layout is not None else [])
+
+    def _storage(self, n: int) -> Storage:
+        access = self.statement.operands[n]
+        tensor = self.patterns.get(access.tensor, self.workload.tensor(access.tensor))
+        kinds = self.mapping.kinds(access.tensor) if n not in self.streamed else (COMPRESSED,) * tensor.ndim
+        dtype = self.mapping.dtype(access.tensor) if n not in self.streamed else "fp32"
+        return self.store(tensor, layout_of(access, self.plan, kinds, dtype))
+
+    def _side(self, n: int) -> Side:
+        own = tuple(loop for loop in self.loops if loop[0] in self.statement.operands[n].indices)
+        tiles = [q for q, loop in enumerate(self.loops, 1) if loop in own and loop[1] == "tile"]
+        inner = [q for q, loop in enumerate(self.loops) if loop in own and loop[1] == "inner"]
+        depth = inner[0] if self.mapping.residency == OVERBOOKED and inner else max(tiles, default=0)
+        levels = levels_of(self.storages[n])
+        return Side(dict(zip(own, levels, strict=True)), None if n in self.streamed else depth)
+
+    def _lanes(self) -> list[dict[Loop, Slice]]:
+        slices = lane_slices(self.workload, self.mapping, self.region.statements)[self.number]
+        tiled = dict(self.plan.tiles)
+        loops = [(i, "tile" if i in tiled else "inner") for i, _, _ in self.plan.parallel]
+        return [dict(zip(loops, chosen, strict=True)) for chosen in itertools.product(*slices)]
+
+    def _nest(self, lane: dict[Loop, Slice]) -> Nest:
+        statement, held = self.statement, [a.indices for a in self.statement.operands]
+        universal: tuple[str, ...] = ()
+        if statement.kind == "add":
+            universal = tuple(i for i in statement.indices if not all(i in h for h in held))
+        elif statement.kind == "map" and statement.function not in ZERO_PRESERVING:
+            universal = statement.indices
+        extents = self.workload.extents[self.number]
+        return Nest(self.loops, extents, self.tiles, statement.kind == "contract", frozenset(universal), lane)
+
+    def _padded(self) -> bool:
+        """Whether results may have entries that the oracle's have not: some operand stores more positions than
+        entries, or a sum runs over coordinates of a dense level that hold nothing."""
+        if self.statement.kind != "contract":
+            return True
+        tensors = [self.patterns.get(a.tensor, self.workload.tensor(a.tensor)) for a in self.statement.operands]
+        more = any(s.values.size > t.nnz for s, t in zip(self.storages, tensors, strict=True))
+        return more or any(a.tensor in self.patterns for a in self.statement.operands)
+
+    def _capacity(self) -> int:
+        entry = self.machine.value_bytes + self._keys() * self.machine.coordinate_bytes
+        return (self.machine.accumulator_bytes or 0) // entry
+
+    def _keys(self) -> int:
+        """Coordinates of an entry of the accumulator: both loops of a tiled index make one."""
+        return len({i for i, _ in self.loops[(self.scope or 1) - 1 : self.value_depth] if i in self.kept})
+
+    def _may_overflow(self, capacity: int) -> bool:
+        """Whether some scope of the known result has more entries than the accumulator."""
+        if not self.scope or not capacity:
+            return False
+        made = self.workload.tensor(self.statement.target.tensor)
+        at = [self._coordinate(made.coords[self.kept.index(i)], (i, part)) for i, part in self.loops[: self.scope - 1]]
+        if not at:
+            return made.nnz > capacity
+        count = np.unique(np.stack(at), axis=1, return_counts=True)[1]
+        return bool(count.max(initial=0) > capacity)
+
+    def _coordinate(self, crd: Ints, loop: Loop) -> Ints:
+        tile = self.tiles.get(loop[0], 0)
+        return np.asarray(crd // tile if loop[1] == "tile" else crd % tile if tile else crd)
+
+    def _spills(self, entries: int) -> list[TensorTraffic]:
+        values = float(entries * self.machine.value_bytes)
+        metadata = float(entries * self.machine.coordinate_bytes * self._keys())
+        target = self.statement.target.tensor
+        return [TensorTraffic(target, "spill", way, values, metadata) for way in ("write", "read")] if entries else []
+
+    def _made(self, results: list[Ints]) -> SparseTensor:
+        """The result with the pattern that the walk left."""
+        target = self.statement.target
+        known = self.workload.tensor(target.tensor)
+        if not results or self.statement.function == "sparse_relu":  # what a value test leaves is the oracle's
+            return known
+        keys = np.unique(np.concatenate(results))
+        if keys.size == known.nnz:
+            return known
+        coords = np.stack(np.unravel_index(keys, known.shape)) if known.ndim else np.zeros((0, keys.size), np.int64)
+        made = SparseTensor(known.shape, np.asarray(coords, np.int64), np.ones(keys.size))
+        self.patterns[target.tensor] = made
+        return made
+
+    def _stores(self, made: SparseTensor, layout: Layout) -> list[TensorTraffic]:
+        """Every lane that holds a part of the result writes its tiles."""
+        target, found = self.statement.target, []
+        for lane in self._lanes_of_result():
+            alive = np.ones(made.nnz, bool)
+            for loop, own in lane.items():
+                crd = self._coordinate(made.coords[target.indices.index(loop[0])], loop)
+                alive &= (crd >= own.lo) & (crd < own.hi) & (crd % own.step == own.phase)
+            if alive.any():
+                part = made if alive.all() else SparseTensor(made.shape, made.coords[:, alive], made.values[alive])
+                found.append(_moved(target.tensor, "store", "write", self.store(part, layout)))
+        return found
+
+    def _lanes_of_result(self) -> list[dict[Loop, Slice]]:
+        lanes = ({x: s for x, s in lane.items() if x[0] in self.kept} for lane in self._lanes())
+        return list({tuple(lane.items()): lane for lane in lanes}.values())
+
+
+class _Accumulator:
+    """Takes the products of a lane in order; ``collects``: keeps the distinct positions, packed row by row."""
+
+    def __init__(self, own: _Statement, capacity: int, collects: bool) -> None:
+        self._own, self._capacity, self._collects, self._runs = own, capacity, collects, 0
+        self._shape = own.workload.shape(own.statement.target, own.number)
+        self._found: list[Ints] = []
+        self._scope, self._held = -1, np.zeros(0, np.int64)
+
+    def take(self, crds: dict[Loop, Ints]) -> None:
+        """A block of products."""
+        key = np.zeros(next(iter(crds.values())).size, np.int64) if crds else np.zeros(1, np.int64)
+        for index, extent in zip(self._own.kept, self._shape, strict=True):
+            inner = crds[index, "inner"]
+            tile = self._own.tiles.get(index, 0)
+            key = key * extent + (crds[index, "tile"] * tile + inner if tile else inner)
+        fresh = np.ones(key.size, bool)
+        fresh[1:] = key[1:] != key[:-1]
+        key = key[fresh]
+        self._found += [np.unique(key)] if self._collects else []
+        if len(self._found) > 16:
+            self._found = [self.results]
+        if self._capacity:
+            scope = np.zeros(key.size, np.int64)
+            for loop in self._own.loops[: (self._own.scope or 1) - 1]:
+                tile, extent = self._own.tiles.get(loop[0], 0), self._own.workload.extents[self._own.number][loop[0]]
+                scope = scope * (-(-extent // tile) if loop[1] == "tile" else tile or extent) + crds[loop][fresh]
+            starts = np.flatnonzero(np.concatenate([[True], scope[1:] != scope[:-1]]))
+            for start, stop in itertools.pairwise([*starts.tolist(), key.size]):
+                if scope[start] != self._scope:
+                    self._scope, self._held = int(scope[start]), np.zeros(0, np.int64)
+                self._run(key[start:stop])
+
+    @property
+    def results(self) -> Ints:
+        """Distinct positions of all products so far."""
+        return np.unique(np.concatenate(self._found)) if self._found else np.zeros(0, np.int64)
+
+    def finish(self) -> int:
+        """Full runs written."""
+        return self._runs
+
+    def _run(self, keys: Ints) -> None:
+        """Adds keys of one scope; a run that is full when a new key comes is written."""
+        at, stride = 0, 2 * self._capacity + 64
+        while at < keys.size:
+            new, first = np.unique(keys[at : at + stride], return_index=True)
+            fresh = ~np.isin(new, self._held, assume_unique=True)
+            room = self._capacity - self._held.size
+            places = np.sort(first[fresh])
+            if places.size <= room:
+                self._held = np.union1d(self._held, new[fresh])
+                at += stride
+                continue
+            at += int(places[room])  # this key opens the next run
+            self._runs, self._held = self._runs + 1, np.zeros(0, np.int64)
+
+
+def _fetched(tiles: Ints, storage: Storage, residency: str, machine: Machine) -> tuple[float, float]:
+    """(value bytes, metadata bytes) that a tile buffer fetches for a sequence of visits (docs/simulator.md, Tiles)."""
+    values, metadata = storage.tile_value_bytes, storage.tile_metadata_bytes
+    if residency == "none" or not tiles.size:
+        return float(values[tiles].sum()), float(metadata[tiles].sum())
+    size = values + metadata
+    room = machine.buffer_bytes or int(size.sum()) + 1
+    if residency == KEEP:
+        order, first = np.unique(tiles, return_index=True)
+        held, missed = 0, np.ones(tiles.size, bool)
+        stays = np.zeros(size.size, bool)
+        for tile in order[np.argsort(first)].tolist():
+            if held + size[tile] <= room:
+                stays[tile], held = True, held + int(size[tile])
+        missed[stays[tiles]] = False
+        missed[first] = True
+        return float(values[tiles[missed]].sum()), float(metadata[tiles[missed]].sum())
+    taken = np.minimum(size, room) if residency == OVERBOOKED else size
+    loads, tails = _recent(tiles, taken, room)
+    tail = np.where(size > room, size - room + streaming_bytes(machine), 0) if residency == OVERBOOKED else 0 * size
+    tail_values = np.minimum(tail, values)
+    total = (loads * values + tails * tail_values).sum(), (loads * metadata + tails * (tail - tail_values)).sum()
+    return float(total[0]), float(total[1])
+
+
+def _recent(tiles: Ints, taken: Ints, room: int) -> tuple[Ints, Ints]:
+    """(misses, hits) of every tile where the most recently used that fit stay."""
+    visits = np.bincount(tiles, minlength=taken.size)
+    fresh = np.ones(tiles.size, bool)
+    fresh[1:] = (tiles[1:] != tiles[:-1]) | (taken[tiles[1:]] > room)  # else the tile has just been used
+    loads, size = np.zeros(taken.size, np.int64), taken.tolist()
+    held: OrderedDict[int, None] = OrderedDict()
+    total = 0
+    for tile in tiles[fresh].tolist():
+        if tile in held:
+            held.move_to_end(tile)
+            continue
+        loads[tile] += 1
+        held[tile] = None
+        total += size[tile]
+        while total > room:
+            total -= size[held.popitem(last=False)[0]]
+    return loads, visits - loads

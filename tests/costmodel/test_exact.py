@@ -1,0 +1,145 @@
+"""The exact counter against the token simulator and the walk coordinate by coordinate."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+import pytest
+from loop_walk import spilled, walk_lanes
+from random_mappings import PROGRAMS, RDA, random_mapping, random_workload, small_buffers
+from test_traffic import loaded, walked_loads
+
+from costmodel.exact import count_traffic
+from hwsim import simulate
+from mapper.legality import violations
+from mapper.lowering import lower_conversion, lower_region
+from mapper.machine import Machine
+from mapper.mapping import Mapping
+from mapper.notation import parse_program
+from mapper.residency import RESIDENCIES
+from mapper.schedule import Conversion, schedule
+from mapper.space import MappingSpace
+from mapper.space_limits import SpaceLimits
+from mapper.storage import Layout, Storage, store_tensor
+from mapper.synthetic import generate
+from mapper.workload import Workload
+
+
+def simulated_traffic(workload: Workload, mapping: Mapping, machine: Machine) -> Counter[tuple[str, str, str]] | None:
+    """Bytes per (tensor, direction, part) that the simulator counts, None if it does not finish."""
+    workload = workload.variant(mapping.variant)
+
+    def stored(tensor: str, layout: Layout) -> Storage:
+        return store_tensor(workload.tensor(tensor), layout, machine)
+
+    total: Counter[tuple[str, str, str]] = Counter()
+    for step in schedule(workload.program, mapping).steps:
+        if isinstance(step, Conversion):
+            graph = lower_conversion(step, machine, stored)
+        else:
+            graph = lower_region(workload, mapping, machine, step, stored)
+        profile = simulate(graph)
+        if profile.status != "done":
+            return None
+        for row in profile.traffic:
+            total[row.tensor, row.direction, "values"] += row.values_bytes
+            total[row.tensor, row.direction, "metadata"] += row.metadata_bytes
+    return +total
+
+
+def counted_traffic(workload: Workload, mapping: Mapping, machine: Machine) -> Counter[tuple[str, str, str]]:
+    total: Counter[tuple[str, str, str]] = Counter()
+    for row in count_traffic(workload, mapping, machine):
+        total[row.tensor, row.direction, "values"] += int(row.values_bytes)
+        total[row.tensor, row.direction, "metadata"] += int(row.metadata_bytes)
+    return +total
+
+
+@pytest.mark.parametrize("residency", RESIDENCIES)
+@pytest.mark.parametrize("text", PROGRAMS)
+def test_equal_to_the_simulator(text: str, residency: str) -> None:
+    rng, compared = np.random.default_rng(31), 0
+    for n in range(25):
+        workload = random_workload(rng, text)
+        mapping = random_mapping(rng, workload, residency, padded=True)
+        machine = small_buffers(
+            RDA.with_fields(dram_burst_bytes=8, dram_latency_cycles=n % 3), 90 + 40 * n, 60 + 24 * n
+        )
+        if violations(workload, mapping, machine):
+            continue
+        expected = simulated_traffic(workload, mapping, machine)
+        if expected is not None:
+            compared += 1
+            assert counted_traffic(workload, mapping, machine) == expected, mapping
+    assert compared >= 10
+
+
+SPACES = {
+    "Z(i,j) = A(i,k) * B(k,j)": {
+        "A": ("power_law", {"shape": (90, 90), "nnz": 700}),
+        "B": ("power_law", {"shape": (90, 90), "nnz": 700}),
+    },
+    "Z(i,m) = relu((A(i,j)*X(j,k))*W(k,m) + b(m))": {
+        "A": ("power_law", {"shape": (40, 40), "nnz": 150}),
+        "X": ("uniform", {"shape": (40, 30), "density": 0.1}),
+        "W": ("dense", {"shape": (30, 8)}),
+        "b": ("dense", {"shape": (8,)}),
+    },
+    "Z(i,r) = X(i,j,k) * B(j,r) * C(k,r)": {
+        "X": ("uniform", {"shape": (30, 20, 16), "density": 0.03}),
+        "B": ("dense", {"shape": (20, 6)}),
+        "C": ("dense", {"shape": (16, 6)}),
+    },
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("text", SPACES)
+def test_equal_to_the_simulator_over_whole_spaces(text: str) -> None:
+    """All formats, conversions, fused regions and rewritings that a space offers."""
+    rng = np.random.default_rng(32)
+    machine = RDA.with_fields(buffer_bytes=900, accumulator_bytes=600)
+    tensors = {n: generate(kind, seed=s, **p) for s, (n, (kind, p)) in enumerate(SPACES[text].items())}
+    workload = Workload(parse_program(text), tensors)
+    space, compared = MappingSpace(workload, machine, SpaceLimits(residency=tuple(RESIDENCIES))), 0
+    while compared < 40:
+        mapping = space.sample(rng)
+        expected = simulated_traffic(workload, mapping, machine)
+        if expected is not None:
+            compared += 1
+            assert counted_traffic(workload, mapping, machine) == expected, mapping
+
+
+@pytest.mark.parametrize("text", ["Z(i,j) = A(i,k) * B(k,j)", "Z(i,r) = X(i,j,k) * B(j,r) * C(k,r)"])
+def test_blocks_of_prefixes_change_nothing(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("costmodel.walk.BLOCK", 7)
+    monkeypatch.setattr("costmodel.walk.LARGEST_TABLE", 0)
+    rng = np.random.default_rng(33)
+    machine = small_buffers(accumulator_bytes=120)
+    for residency in RESIDENCIES:
+        workload = random_workload(rng, text)
+        mapping = random_mapping(rng, workload, residency)
+        traffic = count_traffic(workload, mapping, machine)
+        for tensor, expected in walked_loads(workload, mapping, machine).items():
+            assert loaded(traffic, tensor) == tuple(expected)
+
+
+def test_spills_equal_those_of_the_walk() -> None:
+    rng, overflowing = np.random.default_rng(34), 0
+    machine = small_buffers(accumulator_bytes=180)
+    for _ in range(60):
+        workload = random_workload(rng, "Z(i,j) = A(i,k) * B(k,j)")
+        mapping = random_mapping(rng, workload)
+        nest = mapping.loops[0].nest
+        depth = max(q for q, (i, _) in enumerate(nest) if i in "ij")
+        scope = next((q for q, (i, _) in enumerate(nest[:depth]) if i == "k"), None)
+        if scope is None:
+            continue
+        keys = len({i for i, _ in nest[scope:] if i in "ij"})
+        capacity = 180 // (4 + 4 * keys)
+        expected = sum(spilled(w, workload, mapping, 0, capacity) for w in walk_lanes(workload, mapping, 0))
+        traffic = count_traffic(workload, mapping, machine)
+        found = [t.values_bytes for t in traffic if (t.purpose, t.direction) == ("spill", "write")]
+        assert sum(found) == 4 * expected
+        overflowing += expected > 0
+    assert overflowing >= 10
