@@ -61,13 +61,21 @@ def bounds(workload: Workload, mapping: Mapping, machine: Machine, *, statistics
     if mapping.dtypes and any(s.function == "sparse_relu" for s in workload.program.statements):
         return Bounds(0.0, 0.0, 0.0)  # rounding decides what is positive, and so what is stored
     model = Model(workload, mapping, "L2", statistics or shared_statistics())
+    steps = schedule(workload.program, mapping).steps
+    if any(_of_nothing(n) for step in steps if isinstance(step, Region) for n in model.nests(step)):
+        return Bounds(0.0, 0.0, 0.0)
     found = [
         _conversion(model, step, machine) if isinstance(step, Conversion) else _region(model, step, machine)
-        for step in schedule(workload.program, mapping).steps
+        for step in steps
     ]
     actions = sum((part.actions for part in found), Actions())
     cycles, moved = sum(part.cycles for part in found), sum(part.moved for part in found)
     return Bounds(float(cycles), float(moved), actions.energy_pj(machine.energy))
+
+
+def _of_nothing(nest: Nest) -> bool:
+    """Whether the result is a scalar without products: the oracle knows it as 0, a machine never makes it."""
+    return not nest.statement.target.indices and not nest.joined(len(nest.loops)).any()
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,10 +248,10 @@ class _Tally:
     def _level(self, q: int) -> Iterator[tuple[str, Floats]]:
         """Turns of the scans and of the join of one loop, by kind, in every lane; each fiber ends in a stop."""
         nest, loop, stops = self._nest, self._nest.loops[q - 1], self._prefixes[q - 1]
-        held = [(o.stored, _certain(nest.scanned(n, q))) for n, o in enumerate(nest.operands) if loop in o.loops]
-        for stored, elements in held:
-            yield "scan" if stored else "stream", elements + stops
-        sides = [elements for _, elements in held] + [self._prefixes[q]] * (loop[0] in nest.universal)
+        sides = [_certain(nest.scanned(n, q)) for n, o in enumerate(nest.operands) if loop in o.loops]
+        for elements in sides:
+            yield "scan", elements + stops
+        sides += [self._prefixes[q]] * (loop[0] in nest.universal)
         joined = self._prefixes[q]
         if nest.statement.kind == "contract":  # a turn drops the heads of all sides but the furthest, or all of them
             most, total = np.max(sides, axis=0), np.sum(sides, axis=0)
@@ -258,11 +266,11 @@ class _Tally:
 
     def actions(self, multiply_scale: float) -> Actions:
         """Actions of arithmetic, joins and FIFOs."""
-        tokens = sum(2.0 * float(turns.sum()) for kind, turns in self._turns if kind == "scan")
         compared = sum(float(turns.sum()) for kind, turns in self._turns if kind == "join")
         if self._work is None:
-            return Actions(comparisons=compared, tokens=tokens)
-        tokens += sum(u.tokens for u in self._work.units if u.kind in COUNTED)
+            return Actions(comparisons=compared)
+        own = tuple(f"scan {o.access.tensor} " for o in self._nest.operands if o.stored)
+        tokens = sum(u.tokens for u in self._work.units if u.kind in COUNTED or u.name.startswith(own))
         added = self._work.additions if self._exact else 0.0
         return Actions(
             multiplies=self._work.multiplies * multiply_scale, additions=added, comparisons=compared, tokens=tokens
