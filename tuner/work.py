@@ -13,6 +13,7 @@ from multiprocessing import get_context
 from typing import Any
 
 from costmodel import Statistics, estimate, screen
+from costmodel.bounds import bounds
 from hwsim import Limits
 from mapper.canonical import plain
 from mapper.errors import SparseLoomError
@@ -62,6 +63,15 @@ class Worker:
         self._statistics, self._storage = Statistics(), StorageCache()
 
     def screen(self, mapping: Mapping) -> Screening:
+        """Legality, capacity, then the model and its lower bounds."""
+        found = self.estimate(mapping)
+        if found.estimate is None:
+            return found
+        machine = self.space.machine_of(mapping)
+        least = bounds(self.space.workload, mapping, machine, statistics=self._statistics)
+        return Screening((), {**found.estimate, "bounds": plain(least)})
+
+    def estimate(self, mapping: Mapping) -> Screening:
         """Legality, capacity, then the model."""
         workload, machine = self.space.workload, self.space.machine_of(mapping)
         found = screen(workload, mapping, machine, self._statistics)
@@ -73,7 +83,7 @@ class Worker:
         """Parameters at the end of a descent over this worker's estimates."""
 
         def score(mapping: Mapping) -> float:
-            screening = self.screen(mapping)
+            screening = self.estimate(mapping)
             found = screening.estimate
             if found is None:
                 return FORBIDDEN + self._excess(mapping, screening.verdicts)
