@@ -25,7 +25,8 @@ Floats = npt.NDArray[np.float64]
 def dominance_verdicts(
     estimates: Sequence[dict[str, Any]], rows: Sequence[TrialRecord], objectives: Sequence[str]
 ) -> list[tuple[VerdictRecord, ...]]:
-    """For every candidate (its estimate as a JSON object, with bounds, and those of ``with_intervals``) the verdict that speaks against it, if any, by the simulated ones of ``rows``."""
+    """For every candidate (its estimate as a JSON object, with bounds, and those of ``with_intervals``) the verdict
+    that speaks against it, if any, by the simulated ones of ``rows``."""
     known = [r for r in rows if r.state == "simulated" and r.values]
     if not known:
         return [()] * len(estimates)
@@ -55,13 +56,12 @@ def with_intervals(
         return found
     new = [features(e) for e in estimates]
     for objective in objectives:
-        pairs = [
-            (features(r.estimate or {}), (r.estimate or {})[objective], (r.values or {})[objective]) for r in known
-        ]
-        pairs = [p for p in pairs if p[1] > 0 and p[2] > 0]
+        pairs = [(r.estimate or {}, (r.values or {})[objective]) for r in known]
+        pairs = [(estimate, value) for estimate, value in pairs if estimate[objective] > 0 and value > 0]
         if not pairs:
             continue
-        intervals = Intervals(*zip(*pairs, strict=True))
+        estimated, measured = [e[objective] for e, _ in pairs], [value for _, value in pairs]
+        intervals = Intervals([features(e) for e, _ in pairs], estimated, measured)
         ends = intervals.around(new, [e[objective] for e in found], [e["bounds"][objective] for e in found])
         for estimate, (low, high) in zip(found, ends.tolist(), strict=True):
             if np.isfinite(high):
