@@ -50,23 +50,49 @@ def _dense_fits(frame: Frame, side: int) -> bool:
 
 
 def prescient(frame: Frame) -> Mapping:
-    """The largest square whose fullest tiles fit."""
-    return frame.mapping(frame.square(largest_square(frame)))
+    """The largest square whose fullest tiles fit, that of the result too if less is moved then."""
+    side = whole = largest_square(frame)
+    while side > 1 and not _result_fits(frame, frame.square(side)):
+        side -= max(1, side // 16)
+    return frame.mapping(min((frame.square(s) for s in (whole, side)), key=frame.traffic))
+
+
+def _result_fits(frame: Frame, shape: Shape) -> bool:
+    machine, target = frame.machine, frame.workload.program.statements[0].target
+    if machine.accumulator_bytes is None:
+        return True
+    stats = frame.statistics.of(frame.workload.tensor(target.tensor))
+    tiles = dict(zip(frame.tiles, shape, strict=True))
+    full = tuple((m, 1) for m in range(len(target.indices)))
+    view = tuple((m, tiles[i]) for m, i in enumerate(target.indices))
+    entry = machine.value_bytes + machine.coordinate_bytes * len(target.indices)
+    return float(stats.marginal(full, view)[1].max(initial=0.0)) * entry <= machine.accumulator_bytes
 
 
 def overbooked(frame: Frame) -> Mapping:
-    """Swiftiles' square, its tiles overbooked. Operands without zeros must fit whole."""
-    frame = replace(frame, residency=OVERBOOKED)
-    room = frame.machine.buffer_bytes
-    whole = max(frame.extents)
+    """Swiftiles' square for the first operand, which stays while the others pass, its tiles overbooked; the other
+    indices as long as the tiles of the others fit, as these are walked too often to stream their tails."""
+    frame, room = replace(frame, residency=OVERBOOKED), frame.machine.buffer_bytes
+    stationary, *others = frame.workload.program.statements[0].operands
     if room is None:
-        return frame.mapping(frame.square(whole))
-    side = min(
-        (_swiftile(frame, access, room) for access in frame.workload.program.statements[0].operands), default=whole
-    )
-    while side > 1 and not frame.fits(frame.square(side)):
+        return frame.mapping(frame.extents)
+
+    def shape(side: int, rest: int) -> Shape:
+        sides = (side if i in stationary.indices else rest for i in frame.tiles)
+        return tuple(min(s, e) for s, e in zip(sides, frame.extents, strict=True))
+
+    def fits(side: int, rest: int) -> bool:
+        own = shape(side, rest)
+        return frame.fits(own) and all(_occupancies(frame, a, own).max(initial=0.0) <= room for a in others)
+
+    side = _swiftile(frame, stationary, room)
+    while side > 1 and not fits(side, 1):
         side -= max(1, side // 16)
-    return frame.mapping(frame.square(max(1, side)))
+    low, high = 1, max(frame.extents)
+    while low < high:
+        middle = (low + high + 1) // 2
+        low, high = (middle, high) if fits(side, middle) else (low, middle - 1)
+    return frame.mapping(shape(side, low))
 
 
 def _swiftile(frame: Frame, access: Access, room: int) -> int:
