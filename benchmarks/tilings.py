@@ -168,8 +168,8 @@ def simulated(frame: Any, shape: Any) -> float:
 
 
 def published(machine: Any, quick: bool) -> list[Row]:
-    """wiki-Vote squared, 128 lanes over rows: tiles of 128 as published, and the mappings of a list that the model finds
-    fastest; of each the best is simulated."""
+    """wiki-Vote squared, 128 lanes over rows: tiles of 128 as published, and a list of other mappings; of each list the
+    one that the model finds fastest is simulated."""
     from costmodel import Statistics, estimate, screen
     from hwsim import Limits
     from mapper.canonical import plain
@@ -179,13 +179,16 @@ def published(machine: Any, quick: bool) -> list[Row]:
     for label, mapping in extensor_mappings(workload, machine, statistics, quick):
         if not screen(workload, mapping, machine, statistics):
             guess = estimate(workload, mapping, machine, statistics=statistics)
-            row = {"question": "extensor", "list": label, "loops": plain(mapping.loops[0]), "residency": mapping.residency,
-                   "estimated_cycles": guess.latency_cycles, "bottleneck": guess.bottleneck}  # fmt: skip
+            row = {
+                "question": "extensor", "list": label, "loops": plain(mapping.loops[0]),
+                "residency": mapping.residency, "estimated_cycles": guess.latency_cycles,
+                "bottleneck": guess.bottleneck,
+            }  # fmt: skip
             found.append((guess.latency_cycles, guess.tokens, row, mapping))
     rows = list[Row]()
     for label in dict.fromkeys(row["list"] for _, _, row, _ in found):
         able = [f for f in found if f[2]["list"] == label and f[1] <= MOST_TOKENS]
-        cycles, _, row, mapping = min(able, key=lambda f: f[0])
+        _, _, row, mapping = min(able, key=lambda f: f[0])
         if not quick:
             result = evaluate(workload, mapping, machine, Limits(max_tokens=2 * MOST_TOKENS))
             row["simulated_cycles"] = result.latency_cycles if result.failure is None else None

@@ -42,8 +42,11 @@ from mapper.schedule import Conversion, Region, schedule
 from mapper.storage import Layout
 from mapper.workload import Workload
 
-COUNTED = ("repeat", "array", "alu", "map", "reduce", "intersect", "union", "tile_load")
+FLOWING = ("repeat", "array", "alu", "map", "reduce", "tile_load")
 """Units whose tokens follow from exact counts."""
+
+JOINS = ("intersect", "union")
+"""Units whose tokens do so too, where it is known who reads their coordinates."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,6 +236,8 @@ class _Tally:
 
     def __init__(self, nest: Nest, region: Region, reduction: Reduction | None, exact: bool, machine: Machine) -> None:
         self._nest, self._exact = nest, exact
+        edges = nest.model.workload.program.edges
+        self._fused = any(edges[e].producer == nest.number for e in region.fused)
         depths = range(1, len(nest.loops) + 1)
         counts = [np.ones(nest.lanes), *(nest.joined(q) for q in depths)]
         self._prefixes = [_certain(count) for count in counts]
@@ -255,8 +260,13 @@ class _Tally:
         joined = self._prefixes[q]
         if nest.statement.kind == "contract":  # a turn drops the heads of all sides but the furthest, or all of them
             most, total = np.max(sides, axis=0), np.sum(sides, axis=0)
-            joined = np.maximum(most, (total - joined) / max(1, len(sides) - 1))
+            joined = np.maximum(most, (total - self._matches(q)) / max(1, len(sides) - 1))
         yield "join" if len(sides) > 1 else "pass", joined + stops
+
+    def _matches(self, q: int) -> Floats:
+        """What a join passes on at most."""
+        joined = self._nest.joined(q)
+        return joined if _whole(joined) else np.full_like(joined, np.inf)
 
     def cycles(self, start: float) -> float:
         """Cycles of the unit that takes longest in any lane; the first value comes at ``start``."""
@@ -269,8 +279,10 @@ class _Tally:
         compared = sum(float(turns.sum()) for kind, turns in self._turns if kind == "join")
         if self._work is None:
             return Actions(comparisons=compared)
-        own = tuple(f"scan {o.access.tensor} " for o in self._nest.operands if o.stored)
-        tokens = sum(u.tokens for u in self._work.units if u.kind in COUNTED or u.name.startswith(own))
+        tokens = sum(u.tokens for u in self._work.units if u.kind in FLOWING)
+        if not self._fused:  # a reader in the region may want values alone
+            own = tuple(f"scan {o.access.tensor} " for o in self._nest.operands if o.stored)
+            tokens += sum(u.tokens for u in self._work.units if u.kind in JOINS or u.name.startswith(own))
         added = self._work.additions if self._exact else 0.0
         return Actions(
             multiplies=self._work.multiplies * multiply_scale, additions=added, comparisons=compared, tokens=tokens

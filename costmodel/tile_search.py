@@ -1,9 +1,10 @@
 """Tile shapes by descent over the model's traffic.
 
 The largest tile grows with every extent, so what fits is found by bisection, and a shape that does not fit rules out
-all larger ones. From a few starts (the largest square that fits, and one long side each) the search moves to the best
-of its neighbours until none is better: one extent a step up or down, or one up while another gives way until the tile
-fits again. Extents are 2**n, 3 * 2**n and the whole of an index; few hundred shapes are looked at, of many thousands.
+all larger ones. From a few starts (the largest square that fits, one long side each, the best corners of the space)
+the search moves to the best of its neighbours until none is better: one extent a step up or down, or one up while
+another gives way until the tile fits again. Extents are 2**n, 3 * 2**n and the whole of an index; one or two hundred
+shapes are looked at, of thousands.
 """
 
 from __future__ import annotations
@@ -28,6 +29,10 @@ Shape = tuple[int, ...]
 
 ORDERS_SEARCHED = 3
 """Orders of tile loops that are searched, where none is given: those that look best at the largest square."""
+
+
+CORNERS = 2
+"""Starts among shapes whose sides are whole or 1: those of least traffic."""
 
 
 @dataclass(frozen=True)
@@ -140,8 +145,9 @@ class _Descent:
         square = tuple(_rounded(grid, min(side, e)) for grid, e in zip(self._grids, self._frame.extents, strict=True))
         starts = [square] if self._value(square) < math.inf else []
         starts += [s for n in range(len(square)) if (s := self._long(n)) is not None]
-        if not starts:  # the grid holds 1, and something fits
-            starts = [(1,) * len(square)]
+        corners = itertools.product(*({1, extent} for extent in self._frame.extents))
+        fitting = [corner for corner in corners if self._value(corner) < math.inf]
+        starts += sorted(fitting, key=lambda s: (self._value(s), s))[:CORNERS]
         return min((self._descended(s) for s in starts), key=lambda s: (self._value(s), s))
 
     def _descended(self, shape: Shape) -> Shape:
