@@ -85,8 +85,10 @@ def _forest(rows: Floats, values: Floats, seed: int) -> tuple[RandomForestRegres
 
 
 def _quantiles(scores: Floats, coverage: float) -> tuple[float, float]:
-    """The ends between which a further score lies with chance ``coverage`` at least, equal chances on either side."""
-    tail = math.floor((scores.size + 1) * (1 - coverage) / 2)
-    if tail < 1:
+    """The ends between which a further score lies with chance ``coverage``, equal chances on either side: between two of
+    the sorted scores on a straight line."""
+    tail = (scores.size + 1) * (1 - coverage) / 2 - 1
+    if tail < -1e-9:
         return -math.inf, math.inf
-    return float(scores[tail - 1]), float(scores[-tail])
+    places = np.arange(scores.size)
+    return float(np.interp(tail, places, scores)), float(np.interp(scores.size - 1 - tail, places, scores))
