@@ -85,8 +85,8 @@ def _forest(rows: Floats, values: Floats, seed: int) -> tuple[RandomForestRegres
 
 
 def _quantiles(scores: Floats, coverage: float) -> tuple[float, float]:
-    """The ends between which a further score lies with chance ``coverage``, equal chances on either side: between two of
-    the sorted scores on a straight line."""
+    """The ends between which a further score lies with chance ``coverage``, equal chances on either side: on a straight
+    line between two of the sorted scores."""
     tail = (scores.size + 1) * (1 - coverage) / 2 - 1
     if tail < -1e-9:
         return -math.inf, math.inf
