@@ -24,25 +24,29 @@ Floats = npt.NDArray[np.float64]
 
 def dominance_verdicts(
     estimates: Sequence[dict[str, Any]], rows: Sequence[TrialRecord], objectives: Sequence[str]
-) -> list[tuple[VerdictRecord, ...]]:
-    """For every candidate (its estimate as a JSON object, with bounds, and those of ``with_intervals``) the verdict
-    that speaks against it, if any, by the simulated ones of ``rows``."""
+) -> list[tuple[tuple[VerdictRecord, ...], tuple[VerdictRecord, ...]]]:
+    """For every candidate (its estimate as a JSON object, with bounds, and those of ``with_intervals``) the verdicts
+    that speak against it by the simulated ones of ``rows``: the safe one and the confident one, none or one of each."""
     known = [r for r in rows if r.state == "simulated" and r.values]
     if not known:
-        return [()] * len(estimates)
+        return [((), ())] * len(estimates)
     values = np.array([[(r.values or {})[o] for o in objectives] for r in known])
     front = pareto_front(values)
+
+    def verdicts_of(rule: str, point: Sequence[float]) -> tuple[VerdictRecord, ...]:
+        at = _dominating(values[front], point)[:1]
+        return tuple(
+            VerdictRecord(
+                rule, _text(point), _text(values[front[k]]), ", ".join(objectives), f"trial {known[front[k]].number}"
+            )
+            for k in at
+        )
+
     found = []
     for estimate in estimates:
         least = [estimate["bounds"][o] for o in objectives]
         low = [estimate.get("intervals", {}).get(o, [bound])[0] for o, bound in zip(objectives, least, strict=True)]
-        verdicts = [
-            VerdictRecord(rule, _text(point), _text(values[front[at[0]]]), ", ".join(objectives),
-                          f"trial {known[front[at[0]]].number}")
-            for rule, point in ((BY_BOUND, least), (CONFIDENTLY, low))
-            if (at := _dominating(values[front], point)).size
-        ]  # fmt: skip
-        found.append(tuple(verdicts[:1]))
+        found.append((verdicts_of(BY_BOUND, least), verdicts_of(CONFIDENTLY, low)))
     return found
 
 

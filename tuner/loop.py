@@ -167,20 +167,25 @@ class _Loop:
         """Numbers of the drafts to simulate; the others get the verdict that says why not, and so do those that are
         simulated all the same, to audit it."""
         search, objectives = self._problem.spec.search, self._problem.spec.objectives
-        open_ = [n for n in new if drafts[n].estimate and not drafts[n].verdicts]
+        guessed = [n for n in new if drafts[n].estimate]
+        estimates = with_intervals([drafts[n].estimate or {} for n in guessed], self._rows, objectives)
+        found = dominance_verdicts(estimates, self._rows, objectives)
+        for n, estimate, (safe, sure) in zip(guessed, estimates, found, strict=True):
+            verdicts = (*safe, *drafts[n].verdicts)  # what is proven comes first
+            drafts[n] = dataclasses.replace(drafts[n], estimate=estimate, verdicts=verdicts or sure)
+        limits = ("token-limit", "budget")
+        open_ = [n for n in guessed if not any(v.rule in limits for v in drafts[n].verdicts)]
         if not open_:
             return []
-        estimates = with_intervals([drafts[n].estimate or {} for n in open_], self._rows, objectives)
-        dominated = dominance_verdicts(estimates, self._rows, objectives)
-        points = np.array([[e[o] for o in objectives] for e in estimates])
-        passed = np.array([not verdicts for verdicts in dominated])
+        points = np.array([[(drafts[n].estimate or {})[o] for o in objectives] for n in open_])
+        passed = np.array([not drafts[n].verdicts for n in open_])
         count = min(search.batch, search.simulations - self._simulations())
         seed = batch_seed(search.seed, batch, "selection")
         best, drawn = select(points, passed, count, search.audit, seed, explore=batch == 0)
         below = VerdictRecord("ranked-below", f"{len(open_)} candidates", f"{count} simulated", "", "model")
         for k, n in enumerate(open_):
-            verdicts = dominated[k] or (() if k in best or (batch == 0 and k in drawn) else (below,))
-            drafts[n] = dataclasses.replace(drafts[n], estimate=estimates[k], verdicts=verdicts)
+            if not (drafts[n].verdicts or k in best or (batch == 0 and k in drawn)):
+                drafts[n] = dataclasses.replace(drafts[n], verdicts=(below,))
         return sorted(open_[k] for k in (*best, *drawn))
 
     def _simulate(self, mappings: Sequence[Mapping], limits: Limits) -> list[Simulation]:
