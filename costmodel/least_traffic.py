@@ -1,6 +1,6 @@
 """The least that the ports of a statement move: loads, spills and stores that are certain.
 
-Each (tile, lane) that effectual prefixes reach is loaded at its first visit, with ``residency: none`` at every visit; of
+Each (tile, lane) that effectual prefixes reach is loaded at its first visit, with ``residency: none`` at every one; of
 an overbooked tile larger than its buffer the tail streams at each walk. What does not fit the buffer comes again: under
 ``keep`` all but the most visited tiles that fit, under ``lru`` what exceeds the buffer in every iteration of a foreign
 loop. The known result is stored once. An accumulator of C entries that takes in E spills ceil(E / C) - 1 times C.
