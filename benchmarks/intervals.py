@@ -5,7 +5,8 @@
 Every data set that SPARSELOOM_DATA has is one study, through its leading block with 1,500 entries at most, so that a
 simulation takes a fraction of a second: a matrix A in Z = A * A (or A * A^T), S = A . (P * Q) and Y = A * X, a tensor
 of three modes in MTTKRP and TTM. Random mappings that pass the screening are simulated on ``rda``. In each study
-intervals of nominal 90 % are calibrated on three random quarters and tested on the fourth, in ten such splits.
+intervals of nominal 90 % are calibrated on three random quarters and tested on the fourth, in ten such splits. Where estimates are exact more rows than promised
+lie inside, as an interval holds all or none of them.
 """
 
 from __future__ import annotations
@@ -171,13 +172,15 @@ def main() -> None:
         widths = np.concatenate([p[2] for p in parts])
         each = [p[0] / p[1] for p in parts]
         share = inside / tested
+        exact = float(np.mean([abs(r[measure] - r[f"model_{measure}"]) <= 1e-9 * r[measure]
+                               for rows in studies.values() for r in rows]))  # fmt: skip
         summary[measure] = {
-            "coverage": share, "lowest_study": min(each), "highest_study": max(each),
+            "coverage": share, "exact_share": exact, "lowest_study": min(each), "highest_study": max(each),
             "median_width": float(np.median(widths)),
         }  # fmt: skip
         print(f"{measure:<16} coverage {share:.3f} (studies {min(each):.3f} to {max(each):.3f}), "
-              f"high / low {np.median(widths):.3f} in the median")  # fmt: skip
-        if not PROMISED[0] <= share <= PROMISED[1]:
+              f"high / low {np.median(widths):.3f} in the median, {exact:.1%} of the estimates exact")  # fmt: skip
+        if not PROMISED[0] <= share <= max(PROMISED[1], exact + (1 - exact) * PROMISED[1]):
             missed.append(f"{measure} {share:.3f}")
     summary["seconds"] = time.perf_counter() - started
     print(f"{summary['rows']} rows of {len(studies)} data sets, {summary['seconds']:.0f} s")

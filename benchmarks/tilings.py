@@ -277,7 +277,10 @@ def main() -> None:
     jobs += [(kernel, name, workload) for name in tensors for kernel, workload in tensor_kernels(name)]
     for kernel, name, workload in jobs:
         rows.append(compared(name, kernel, workload, machine))
-        print(f"{kernel} {name}: {rows[-1]['seconds']:.0f} s", file=sys.stderr, flush=True)
+        ratios = ", ".join(
+            f"{m} {b / rows[-1]['bytes']['ours']:.2f}" for m, b in rows[-1]["bytes"].items() if m != "ours"
+        )
+        print(f"{kernel} {name}: {rows[-1]['seconds']:.0f} s; times our bytes: {ratios}", file=sys.stderr, flush=True)
     for name in REGRET[:1] if options.quick else REGRET:
         rows.append(regret(name, machine, simulate=not options.quick and name == REGRET[-1]))
     rows += published(machine, options.quick)
