@@ -84,9 +84,7 @@ def main() -> None:
         print(f"intervals of {covered.measure} held {covered.inside} of {covered.trials}")
     tried, found = audited(problem, contents.trials, options.audit or (5 if options.quick else 20))
     seconds = time.perf_counter() - started
-    print(
-        f"bounds alone reject {share:.1%} of the legal candidates; {tried} audited, {found} on the front; {seconds:.0f} s"
-    )
+    print(f"bounds alone reject {share:.1%}; {tried} of them audited, {found} on the front; {seconds:.0f} s")
     if options.json:
         summary = {"legal": len(legal), "rules": dict(rules), "share": share, "audited": tried, "on_front": found}
         options.json.write_text(json.dumps({"summary": summary, "rows": []}, indent=2) + "\n")
