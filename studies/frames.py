@@ -96,12 +96,13 @@ def trials_frame(contents: StudyContents, versions: Versions | None = None) -> p
 
 
 def verdicts_frame(trials: Sequence[TrialRecord]) -> pd.DataFrame:
-    """One row per rule that stopped trials, most frequent first, with an example of what was measured."""
+    """One row per rule that stopped trials, most frequent first, with an example of what was measured; audited trials
+    were not stopped."""
     import pandas as pd
 
     first: dict[str, dict[str, Any]] = {}
     for trial in trials:
-        if trial.state == "duplicate":
+        if trial.state in ("duplicate", "simulated", "failed"):
             continue
         for rule, verdict in {v.rule: v for v in reversed(trial.verdicts)}.items():
             row = first.setdefault(

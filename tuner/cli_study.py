@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -63,6 +64,7 @@ def list_studies(storage: Storage = DEFAULT_STORAGE, as_json: AsJson = False) ->
 @app.command("show")
 def show_study(study: Study, storage: Storage = DEFAULT_STORAGE, as_json: AsJson = False) -> None:
     """What a study searched, what it found, and what stopped the others."""
+    from studies.audits import audits, coverages
     from studies.frames import current_versions
     from studies.summary import summarize, winner_words
     from tuner.cli_output import print_json, print_table, records
@@ -70,8 +72,10 @@ def show_study(study: Study, storage: Storage = DEFAULT_STORAGE, as_json: AsJson
     contents = _load(storage, study)
     versions = current_versions()
     summary = summarize(contents, versions)
+    audited, covered = audits(contents, versions), coverages(contents, versions)
     if as_json:
         tables = {"winners": records(summary.winners), "verdicts": records(summary.verdicts)}
+        tables |= {"audits": list(map(asdict, audited)), "intervals": list(map(asdict, covered))}
         print_json({**summary.facts, "funnel": dict(summary.funnel), **tables, "model_errors": summary.model_errors})
         return
     stages = ", ".join(f"{count} {stage}" for stage, count in summary.funnel)
@@ -86,6 +90,13 @@ def show_study(study: Study, storage: Storage = DEFAULT_STORAGE, as_json: AsJson
         typer.echo(
             f"model / simulator, {error['measure']}: {error['ratio']:.3f} (geometric mean), rank correlation {rank}"
         )
+    for audit in audited:
+        typer.echo(
+            f"audit of {audit.rule}: {audit.audited} simulated beside {audit.stopped} stopped, {audit.on_front} on the "
+            f"front, regret {audit.regret:.4f}"
+        )
+    for measure in covered:
+        typer.echo(f"intervals of {measure.measure} held {measure.inside} of {measure.trials} simulated values")
     if words := winner_words(contents, versions):
         typer.echo(f"\nbest by {contents.objectives[0]}:\n{words}")
 

@@ -20,6 +20,7 @@ from mapper.errors import EmptySpace, StudyError
 from mapper.mapping import Mapping
 from studies.records import BASELINE, StudyHandle, TrialRecord, VerdictRecord
 from studies.store import StudyStore
+from tuner.dominance import BY_BOUND, CONFIDENTLY, dominance_verdicts, with_intervals
 from tuner.problem import Problem
 from tuner.samplers import batch_seed
 from tuner.search import Proposal, Search
@@ -27,7 +28,7 @@ from tuner.selection import confident_verdicts, select
 from tuner.work import DescentSettings, Screening, Simulation, descend_task, open_executor, screen_task, simulate_task
 
 IDLE_BATCHES = 5
-"""Batches in a row without a new mapping after which the space counts as exhausted."""
+"""Batches in a row without a new mapping that may improve the front, after which the space counts as exhausted."""
 
 Report = Callable[["Progress"], None]
 
@@ -119,7 +120,7 @@ class _Loop:
             self._search.tell(row)
             if row.mapping_key and row.state != "duplicate":
                 self._first.setdefault(row.mapping_key, row)
-        self._idle = 0 if any(r.state not in ("duplicate", "rejected") for r in rows) else self._idle + 1
+        self._idle = self._idle + 1 if all(map(_leads_nowhere, rows)) else 0
 
     def _show(self) -> None:
         states = [r.state for r in self._rows]
@@ -164,17 +165,29 @@ class _Loop:
         return dataclasses.replace(draft, estimate=screening.estimate, verdicts=verdicts)
 
     def _select(self, batch: int, drafts: list[TrialRecord], new: list[int]) -> list[int]:
-        """Numbers of the drafts to simulate; the others get the verdict that says why not."""
+        """Numbers of the drafts to simulate; the others get the verdict that says why not, and so do those that are
+        simulated all the same, to audit it."""
         search, objectives = self._problem.spec.search, self._problem.spec.objectives
-        open_ = [n for n in new if drafts[n].estimate and not drafts[n].verdicts]
-        points = np.array([[drafts[n].estimate[o] for o in objectives] for n in open_])  # type: ignore[index]
+        guessed = [n for n in new if drafts[n].estimate]
+        estimates = with_intervals([drafts[n].estimate or {} for n in guessed], self._rows, objectives)
+        found = dominance_verdicts(estimates, self._rows, objectives)
+        for n, estimate, (safe, sure) in zip(guessed, estimates, found, strict=True):
+            verdicts = (*safe, *drafts[n].verdicts)  # what is proven comes first
+            drafts[n] = dataclasses.replace(drafts[n], estimate=estimate, verdicts=verdicts or sure)
+        limits = ("token-limit", "budget")
+        open_ = [n for n in guessed if not any(v.rule in limits for v in drafts[n].verdicts)]
+        if not open_:
+            return []
+        points = np.array([[(drafts[n].estimate or {})[o] for o in objectives] for n in open_])
+        passed = np.array([not drafts[n].verdicts for n in open_])
         count = min(search.batch, search.simulations - self._simulations())
         seed = batch_seed(search.seed, batch, "selection")
-        chosen = [open_[n] for n in select(points, count, search.audit, seed, explore=batch == 0)] if open_ else []
-        for n in set(open_) - set(chosen):
-            verdict = VerdictRecord("ranked-below", f"{len(open_)} candidates", f"{count} simulated", "", "model")
-            drafts[n] = dataclasses.replace(drafts[n], verdicts=(verdict,))
-        return chosen
+        best, drawn = select(points, passed, count, search.audit, seed, explore=batch == 0)
+        below = VerdictRecord("ranked-below", f"{len(open_)} candidates", f"{count} simulated", "", "model")
+        for k, n in enumerate(open_):
+            if not (drafts[n].verdicts or k in best or (batch == 0 and k in drawn)):
+                drafts[n] = dataclasses.replace(drafts[n], verdicts=(below,))
+        return sorted(open_[k] for k in (*best, *drawn))
 
     def _simulate(self, mappings: Sequence[Mapping], limits: Limits) -> list[Simulation]:
         return [f.result() for f in [self._executor.submit(simulate_task, m, limits) for m in mappings]]
@@ -188,6 +201,13 @@ class _Loop:
         )  # fmt: skip
         (result,) = self._simulate([mapping], Limits())  # what everything is compared with is never cut short
         return _simulated(draft, result)
+
+
+def _leads_nowhere(row: TrialRecord) -> bool:
+    """Whether a row is no step ahead: nothing new, illegal, or not worth a simulation."""
+    return row.state in ("duplicate", "rejected") or (
+        row.state == "screened" and any(v.rule in (BY_BOUND, CONFIDENTLY) for v in row.verdicts)
+    )
 
 
 def _simulated(draft: TrialRecord, result: Simulation) -> TrialRecord:

@@ -25,22 +25,31 @@ def confident_verdicts(
     return tuple(found)
 
 
-def select(estimates: npt.NDArray[np.float64], count: int, audit: float, seed: int, explore: bool) -> list[int]:
-    """Positions of the candidates to simulate, at most ``count``.
+def select(
+    estimates: npt.NDArray[np.float64],
+    passed: npt.NDArray[np.bool_],
+    count: int,
+    audit: float,
+    seed: int,
+    explore: bool,
+) -> tuple[list[int], list[int]]:
+    """Positions of the candidates to simulate, ``count`` at most: the best, and those that are drawn.
 
-    ``estimates``: float64[candidates, objectives], smaller is better. The model's best go first: by Pareto layer,
-    then by the sum of log objectives. A share ``audit`` of the places (all of them with ``explore``) goes to
-    candidates drawn at random from the rest, so that the model is also tested where it sees nothing to gain.
+    ``estimates``: float64[candidates, objectives], smaller is better; ``passed``: which of them no rule speaks
+    against. The model's best of these go first: by Pareto layer, then by the sum of log objectives. A share ``audit``
+    of the places (all of them with ``explore``) goes to candidates drawn at random from all others, so that model and
+    rules are also tested where they see nothing to gain.
     """
-    total = len(estimates)
-    if total <= count:
-        return list(range(total))
+    if passed.all() and passed.size <= count:
+        return list(range(passed.size)), []
     rng = np.random.default_rng(seed)
     drawn = count if explore else min(count, math.ceil(audit * count))
-    logs = np.log(np.maximum(estimates, 1e-12))
-    ranked = np.lexsort([np.arange(total), logs.sum(axis=1), pareto_layers(estimates)])
-    best, rest = ranked[: count - drawn], ranked[count - drawn :]
-    return sorted([*best.tolist(), *rng.choice(rest, drawn, replace=False).tolist()])
+    able = np.flatnonzero(passed)
+    logs = np.log(np.maximum(estimates[able], 1e-12))
+    ranked = able[np.lexsort([able, logs.sum(axis=1), pareto_layers(estimates[able])])]
+    best, rest = ranked[: count - drawn], np.concatenate([ranked[count - drawn :], np.flatnonzero(~passed)])
+    audited = rng.choice(rest, min(drawn, rest.size), replace=False)
+    return sorted(best.tolist()), sorted(audited.tolist())
 
 
 def pareto_layers(points: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:

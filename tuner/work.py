@@ -13,6 +13,7 @@ from multiprocessing import get_context
 from typing import Any
 
 from costmodel import Statistics, estimate, screen
+from costmodel.bounds import bounds
 from hwsim import Limits
 from mapper.canonical import plain
 from mapper.errors import SparseLoomError
@@ -22,7 +23,7 @@ from studies.records import VerdictRecord
 from studies.spec import OBJECTIVES
 from tuner.descent import Descent, descend
 from tuner.evaluate import Evaluation, StorageCache, evaluate
-from tuner.over_inputs import combined
+from tuner.over_inputs import combined, joined
 from tuner.selection import confident_verdicts
 
 FORBIDDEN = 1e6
@@ -64,6 +65,16 @@ class Worker:
         self._statistics, self._storage = Statistics(), StorageCache()
 
     def screen(self, mapping: Mapping) -> Screening:
+        """Legality, capacity, then the model and its lower bounds, for every input until one forbids the mapping."""
+        found = self.estimate(mapping)
+        if found.estimate is None:
+            return found
+        machine = self.space.machine_of(mapping)
+        each = [plain(bounds(w, mapping, machine, statistics=self._statistics)) for w in self.space.inputs.values()]
+        least = {objective: joined([own[objective] for own in each], self._over_inputs) for objective in each[0]}
+        return Screening((), {**found.estimate, "bounds": least})
+
+    def estimate(self, mapping: Mapping) -> Screening:
         """Legality, capacity, then the model, for every input until one forbids the mapping."""
         machine, estimates = self.space.machine_of(mapping), {}
         for name, workload in self.space.inputs.items():
@@ -78,7 +89,7 @@ class Worker:
         """Parameters at the end of a descent over this worker's estimates."""
 
         def score(mapping: Mapping) -> float:
-            screening = self.screen(mapping)
+            screening = self.estimate(mapping)
             found = screening.estimate
             if found is None:
                 return FORBIDDEN + self._excess(mapping, screening.verdicts)

@@ -60,7 +60,24 @@ class LoweredStep:
 
 
 def random_step(rng: np.random.Generator) -> LoweredStep:
-    """A random step of a random program. Draws again where no mapping is found."""
+    """A random step of a random program."""
+    workload, mapping, machine = random_case(rng)
+    workload = workload.variant(mapping.variant)
+    steps = schedule(workload.program, mapping).steps
+    step = steps[int(rng.integers(len(steps)))]
+
+    def storage_of(tensor: str, layout: Layout) -> Storage:
+        return store_tensor(workload.tensor(tensor), layout, machine)
+
+    if isinstance(step, Conversion):
+        graph = lower_conversion(step, machine, storage_of)
+    else:
+        graph = lower_region(workload, mapping, machine, step, storage_of)
+    return LoweredStep(graph, workload, mapping, step)
+
+
+def random_case(rng: np.random.Generator) -> tuple[Workload, Mapping, Machine]:
+    """A random program on random data, a mapping and a machine for it. Draws again where no mapping is found."""
     while True:
         try:
             workload = _workload(rng)
@@ -71,21 +88,9 @@ def random_step(rng: np.random.Generator) -> LoweredStep:
             limits = SpaceLimits(
                 max_lanes=lanes, tiles=tiles, residency=tuple(RESIDENCIES), formats=_formats(rng, workload)
             )
-            mapping = MappingSpace(workload, machine, limits).sample(rng, tries=50)
-            workload = workload.variant(mapping.variant)
-            steps = schedule(workload.program, mapping).steps
+            return workload, MappingSpace(workload, machine, limits).sample(rng, tries=50), machine
         except EmptySpace:
             continue
-        step = steps[int(rng.integers(len(steps)))]
-
-        def storage_of(tensor: str, layout: Layout, on: Machine = machine, of: Workload = workload) -> Storage:
-            return store_tensor(of.tensor(tensor), layout, on)
-
-        if isinstance(step, Conversion):
-            graph = lower_conversion(step, machine, storage_of)
-        else:
-            graph = lower_region(workload, mapping, machine, step, storage_of)
-        return LoweredStep(graph, workload, mapping, step)
 
 
 def _formats(rng: np.random.Generator, workload: Workload) -> dict[str, tuple[Format, ...]]:

@@ -32,23 +32,40 @@ def test_layers_against_repeated_fronts(count: int, objectives: int, seed: int) 
     assert layers.tolist() == expected.tolist()
 
 
+def chosen(points: np.ndarray, count: int, audit: float, seed: int, explore: bool = False, **more: list[int]):  # type: ignore[no-untyped-def]
+    passed = np.ones(len(points), bool)
+    passed[more.get("dominated", [])] = False
+    return select(points, passed, count, audit, seed, explore)
+
+
 def test_the_best_go_first_and_a_share_is_drawn() -> None:
     points = np.array([[float(n), 1.0] for n in range(1, 21)])
-    chosen = select(points, 8, 0.25, seed=1, explore=False)
-    assert chosen[:6] == [0, 1, 2, 3, 4, 5]  # 6 by rank, 2 drawn from the other 14
-    assert len(set(chosen)) == 8
-    assert chosen == select(points, 8, 0.25, seed=1, explore=False)
-    draws = {tuple(select(points, 8, 0.25, seed=n, explore=False)[6:]) for n in range(20)}
-    assert len(draws) > 10
+    best, drawn = chosen(points, 8, 0.25, seed=1)
+    assert best == [0, 1, 2, 3, 4, 5]  # 6 by rank, 2 drawn from the other 14
+    assert len(drawn) == 2
+    assert min(drawn) > 5
+    assert chosen(points, 8, 0.25, seed=1) == (best, drawn)
+    assert len({tuple(chosen(points, 8, 0.25, seed=n)[1]) for n in range(20)}) > 10
+
+
+def test_the_dominated_are_drawn_at_most() -> None:
+    points = np.array([[float(n), 1.0] for n in range(1, 21)])
+    best, drawn = chosen(points, 8, 0.25, seed=1, dominated=[0, 1, 2, *range(6, 20)])
+    assert best == [3, 4, 5]  # nobody else may be simulated for its rank
+    assert len(drawn) == 2
+    assert set(drawn) <= {0, 1, 2, *range(6, 20)}
+    assert chosen(points, 8, 0.0, seed=1, dominated=list(range(20))) == ([], [])
 
 
 def test_exploring_draws_them_all() -> None:
     points = np.array([[float(n)] for n in range(100)])
-    assert max(select(points, 8, 0.0, seed=0, explore=True)) > 30
+    best, drawn = chosen(points, 8, 0.0, seed=0, explore=True)
+    assert not best
+    assert max(drawn) > 30
 
 
 def test_few_candidates_are_all_taken() -> None:
-    assert select(np.ones((3, 2)), 8, 0.5, seed=0, explore=False) == [0, 1, 2]
+    assert chosen(np.ones((3, 2)), 8, 0.5, seed=0) == ([0, 1, 2], [])
 
 
 @pytest.mark.parametrize(
