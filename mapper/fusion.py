@@ -11,7 +11,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
 import numpy as np
@@ -289,20 +289,21 @@ class Partition:
         if made == read:
             if cut:
                 return Violation("cut-inside-region", "edge is cut", "fused, as other edges join its ends", edge.name)
-            return replace(self, decided=(*self.decided, False))
+            return Partition(self.program, self.pinned, self.masks, (*self.decided, False))
         if cut:
-            return replace(self, decided=(*self.decided, True))
+            return Partition(self.program, self.pinned, self.masks, (*self.decided, True))
         joined = made | read
-        for other, was_cut in zip(self.program.edges, self.decided, strict=False):
-            if was_cut and joined >> other.producer & 1 and joined >> other.consumer & 1:
-                return Violation("cut-inside-region", f"{other.name} is cut", "fused", edge.name)
+        for other, ends in enumerate(_ends(self.program)[: len(self.decided)]):
+            if not ends & ~joined and self.decided[other]:
+                name = self.program.edges[other].name
+                return Violation("cut-inside-region", f"{name} is cut", "fused", edge.name)
         if self._returns(joined):
             return Violation("region-cycle", "a path leaves the region and comes back", "none", edge.name)
         region = _region(self.program, joined, self.pinned)
         if not region.orders:
             return Violation("no-common-order", region.conflict(), "one order for all fused statements", region.label)
-        masks = tuple(joined if joined >> n & 1 else mask for n, mask in enumerate(self.masks))
-        return replace(self, masks=masks, decided=(*self.decided, False))
+        masks = tuple([joined if mask & joined else mask for mask in self.masks])
+        return Partition(self.program, self.pinned, masks, (*self.decided, False))
 
     def fusion(self) -> Fusion:
         """The regions once all edges are decided. Raises IllegalMapping where a statement alone has no order."""
@@ -348,6 +349,12 @@ def _region(program: Program, mask: int, pinned: tuple[tuple[str, Orders], ...])
     cuts = tuple(not (mask >> e.producer & 1 and mask >> e.consumer & 1) for e in program.edges)
     statements = tuple(n for n in range(len(program.statements)) if mask >> n & 1)
     return FusedRegion(program, cuts, statements, pinned)
+
+
+@lru_cache(maxsize=256)
+def _ends(program: Program) -> tuple[int, ...]:
+    """Producer and consumer of every edge, as masks."""
+    return tuple(1 << edge.producer | 1 << edge.consumer for edge in program.edges)
 
 
 @lru_cache(maxsize=256)

@@ -216,6 +216,5 @@ def _block_violations(tensor: str, layout: Layout) -> list[Violation]:
 def stored_tensors(workload: Workload, cuts: tuple[bool, ...]) -> tuple[str, ...]:
     """Inputs, outputs and every computed tensor that some cut materialises."""
     program = workload.program
-    cut = {e.tensor for e, c in zip(program.edges, cuts, strict=True) if c}
-    made = (s.target.tensor for s in program.statements)
-    return (*program.inputs, *(t for t in made if t in cut or t in program.outputs))
+    kept = {e.tensor for e, c in zip(program.edges, cuts, strict=True) if c}.union(program.outputs)
+    return (*program.inputs, *[t for t in program.producers if t in kept])

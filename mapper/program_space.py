@@ -135,7 +135,7 @@ class ProgramSpace:
     def weight(self, fusion: Fusion) -> int:
         """Number of mappings with these cuts."""
         loops: int = math.prod(self._region(region).count for region in fusion.regions)
-        formats = math.prod(len(self._formats(t)) for t in stored_tensors(self.workload, fusion.cuts))
+        formats: int = math.prod([len(self._formats(t)) for t in stored_tensors(self.workload, fusion.cuts)])
         return loops * formats * math.prod(map(len, self._others.values()))
 
     def draw(self, rng: np.random.Generator, fusion: Fusion | None = None) -> Mapping:

@@ -51,7 +51,7 @@ class RegionSpace:
         tileable = {leader: self._tile_choices(leader) for leader in region.tileable}
         self.tiles = {leader: choices for leader, choices in tileable.items() if choices != (0,)}
 
-    @property
+    @cached_property
     def count(self) -> int:
         """Number of choices."""
         return self.region.order_count * self._plans[-1][-1]
