@@ -32,6 +32,9 @@ MOST_POSITIONS = 2**28
 
 def violations(workload: Workload, mapping: Mapping, machine: Machine) -> tuple[Violation, ...]:
     """Rules broken by ``mapping``, cheapest first; an empty tuple means that it can be lowered and run."""
+    if not workload.keeps_results(mapping.variant):
+        limit = "one that gives the same outputs on these data"
+        return (Violation("rewriting-changes-results", mapping.variant, limit, "mapping"),)
     workload = workload.variant(mapping.variant)
     if unfit := memory_violations(machine):
         return unfit

@@ -11,7 +11,7 @@ from mapper.canonical import content_hash
 from mapper.errors import InputError, nearest
 from mapper.interpreter import effectual_multiplies, evaluate
 from mapper.notation import bind_extents
-from mapper.program import Access, Program
+from mapper.program import Access, Program, pattern_sensitive
 from mapper.rewrites import rewriting
 from mapper.tensor import SparseTensor
 
@@ -62,6 +62,22 @@ class Workload:
         if label not in self._variants:
             self._variants[label] = Workload(rewriting(self.program, label), self.tensors, label)
         return self._variants[label]
+
+    def keeps_results(self, label: str) -> bool:
+        """Whether a rewriting gives the same outputs on these data. Only a relu that stores positive results alone may
+        not: what it leaves out is missing in a maximum, a difference or a quotient of stored entries."""
+        if label not in self._kept:
+            other = self.variant(label)
+            sparse = {s.target.tensor for s in other.program.statements if s.function == "sparse_relu"}
+            own = {s.target.tensor for s in self.program.statements if s.function == "sparse_relu"}
+            self._kept[label] = not (sparse - own) & pattern_sensitive(other.program) or all(
+                self.computed[name].near(other.computed[name]) for name in self.program.outputs
+            )
+        return self._kept[label]
+
+    @cached_property
+    def _kept(self) -> dict[str, bool]:
+        return {}
 
     @cached_property
     def unit_counts(self) -> dict[Hashable, Counter[str]]:
