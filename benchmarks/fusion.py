@@ -134,7 +134,7 @@ def models(quick: bool) -> Iterator[Model]:
     choices += [Choice("full", stored[:1]), Choice("full, mask first", stored[:1], "pattern(M)*Q*K")]
     scale = 8 if quick else 4
     program = parse_program(DECODER)
-    yield Model("decoder", Workload(program, _decoder_tensors(scale)), tuple(choices), scale)
+    yield Model("decoder", Workload(program, decoder_tensors(scale)), tuple(choices), scale)
 
 
 def _drawn(density: float, seed: int, *shape: int) -> SparseTensor:
@@ -168,7 +168,7 @@ def _sae_tensors() -> dict[str, SparseTensor]:
     }
 
 
-def _decoder_tensors(scale: int) -> dict[str, SparseTensor]:
+def decoder_tensors(scale: int) -> dict[str, SparseTensor]:
     t, d, h, e, m = 1024 // scale, 768 // scale, 12, 64 // scale, 3072 // scale
     shapes: dict[str, tuple[int, ...]] = {
         "Q": (t, h, e), "K": (t, h, e), "V": (t, h, e), "X": (t, d), "Wo": (h, e, d), "bo": (d,), "g2": (d,), "a2": (d,),

@@ -55,13 +55,17 @@ class FusedRegion:
         return tuple(dict.fromkeys(self.leaders.values()))
 
     @cached_property
+    def edges(self) -> tuple[Edge, ...]:
+        """The fused edges."""
+        inside = (e for e, cut in zip(self.program.edges, self.cuts, strict=True) if not cut)
+        return tuple(e for e in inside if e.producer in self.statements)
+
+    @cached_property
     def streams(self) -> tuple[tuple[int, int, tuple[str, ...]], ...]:
         """(producer, consumer, indices of the stream in the consumer) of every fused edge."""
-        inside = [e for e, cut in zip(self.program.edges, self.cuts, strict=True) if not cut]
         return tuple(
             (e.producer, e.consumer, self.program.statements[e.consumer].operands[e.operand].indices)
-            for e in inside
-            if e.producer in self.statements
+            for e in self.edges
         )
 
     @cached_property
@@ -99,6 +103,7 @@ class FusedRegion:
         """Distinct choices of orders."""
         return sum(order.count() for order in self.orders)
 
+    @lru_cache(maxsize=65536)  # noqa: B019 - regions live as long as their program is searched
     def order(self, rank: int) -> Orders:
         """Orders number ``rank`` of ``order_count``."""
         for order in self.orders:
@@ -155,10 +160,12 @@ class FusedRegion:
                 found.append(order)
         return tuple(found)
 
+    @lru_cache(maxsize=65536)  # noqa: B019
     def tile_order_count(self, tiled: frozenset[LogicalIndex]) -> int:
         """Distinct orders of the tile loops."""
         return sum(order.count() for order in self.tile_orders(tiled))
 
+    @lru_cache(maxsize=65536)  # noqa: B019
     def tile_order(self, tiled: frozenset[LogicalIndex], rank: int) -> tuple[LogicalIndex, ...]:
         """Order number ``rank`` of the tile loops, outer to inner."""
         names = {self._name(*leader): leader for leader in tiled}
@@ -280,7 +287,8 @@ class Partition:
     @property
     def edge(self) -> Edge | None:
         """The edge to decide next."""
-        return self.program.edges[len(self.decided)] if len(self.decided) < len(self.program.edges) else None
+        edges = self.program.edges
+        return edges[len(self.decided)] if len(self.decided) < len(edges) else None
 
     def decide(self, cut: bool) -> Partition | Violation:
         """With the next edge cut or fused; the rule that forbids it otherwise."""

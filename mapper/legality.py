@@ -61,7 +61,12 @@ def violations(workload: Workload, mapping: Mapping, machine: Machine) -> tuple[
     if found:
         return tuple(found)
     regions = schedule(program, mapping).regions
-    held = [v for region in regions for v in held_back(workload, mapping, machine, region)]
+    held = [
+        v
+        for region in regions
+        for fused in (tuple(program.edges[n] for n in region.fused),)
+        for v in held_back(workload, mapping.loops, machine.fifo_depth, region.statements, fused)
+    ]
     return tuple(held) or unit_violations(workload, mapping, machine, regions)
 
 
