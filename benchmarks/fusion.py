@@ -15,7 +15,8 @@ import itertools
 import json
 import sys
 import time
-from collections.abc import Iterator, Mapping as MappingABC
+from collections.abc import Iterator
+from collections.abc import Mapping as MappingABC
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -26,10 +27,10 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT)]
 
 from hwsim import Limits
-from mapper.fusion import Fusion
-from mapper.default_mapping import row_major_order
 from mapper.datasets import find_data, load_tensor
+from mapper.default_mapping import row_major_order
 from mapper.formats import parse_format
+from mapper.fusion import Fusion
 from mapper.legality import stored_tensors
 from mapper.machine import load_machine
 from mapper.mapping import Loops, Mapping
@@ -289,7 +290,9 @@ def main() -> None:
     parser.add_argument("--json", type=Path, help="file for the rows")
     options = parser.parse_args()
 
-    print(f"{'model':<11}{'choice':<18}{'regs':>4}{'cycles':>16}{'x':>8}{'published':>16}{'tokens':>16}{'s':>8}  longest")
+    print(
+        f"{'model':<11}{'choice':<18}{'regs':>4}{'cycles':>16}{'x':>8}{'published':>16}{'tokens':>16}{'s':>8}  longest"
+    )
     rows: list[dict[str, Any]] = []
     for model in models(options.quick):
         base = None

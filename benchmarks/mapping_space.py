@@ -95,7 +95,9 @@ def orders(workload: Workload) -> list[dict[str, Any]]:
              "orders": sum(fusion.order_count for fusion in fusions), "target_seconds": 10.0}
         )  # fmt: skip
     start = time.perf_counter()
-    space = MappingSpace(workload, load_machine("comal"), SpaceLimits(rewrites=("products", "recompute", "activations")))
+    space = MappingSpace(
+        workload, load_machine("comal"), SpaceLimits(rewrites=("products", "recompute", "activations"))
+    )
     total = sum(fusion.order_count for fusion in space.fusions)
     rows.append({"measure": "orders", "of": "every rewriting and cut listed", "fusions": len(space.fusions),
                  "orders": total, "seconds": time.perf_counter() - start})  # fmt: skip

@@ -16,7 +16,7 @@ from mapper.machine import Machine
 from mapper.mapping import PARTITIONS, Loops, Mapping
 from mapper.program import Statement, pattern_sensitive
 from mapper.reconvergence import held_back
-from mapper.regions import cut_violations, edge_violations, region_label, stream_nest
+from mapper.regions import cut_violations, edge_violations, region_label, regions_of, stream_nest
 from mapper.residency import RESIDENCIES, tiles_ahead
 from mapper.schedule import Region, schedule, stored_operands
 from mapper.storage import Layout, group_problem, layout_of, stored_positions
@@ -60,14 +60,16 @@ def violations(workload: Workload, mapping: Mapping, machine: Machine) -> tuple[
     found += _format_violations(workload, mapping)
     if found:
         return tuple(found)
-    regions = schedule(program, mapping).regions
+    joined = [e for e, cut in zip(program.edges, mapping.cuts, strict=True) if not cut]
     held = [
         v
-        for region in regions
-        for fused in (tuple(program.edges[n] for n in region.fused),)
-        for v in held_back(workload, mapping.loops, machine.fifo_depth, region.statements, fused)
+        for statements in regions_of(program, mapping.cuts)
+        for fused in (tuple(e for e in joined if e.producer in statements),)
+        for v in held_back(workload, mapping.loops, machine.fifo_depth, statements, fused)
     ]
-    return tuple(held) or unit_violations(workload, mapping, machine, regions)
+    if held or machine.units is None:
+        return tuple(held)
+    return unit_violations(workload, mapping, machine, schedule(program, mapping).regions)
 
 
 def memory_violations(machine: Machine) -> tuple[Violation, ...]:

@@ -123,7 +123,7 @@ def _largest_group(workload: Workload, own: Loops, statement: int, loops: int, r
     target = workload.program.statements[statement].target
     nest, tiles = stream_nest(workload.program, statement, own)[:loops], dict(own.tiles)
     granules = {i: tiles[i] if part == "tile" else 1 for i, part in nest}
-    key = (target.tensor, tuple(granules.items()))
+    key = (target.tensor, tuple(sorted(granules.items())))
     if key not in workload.group_sizes:
         tensor = workload.tensor(target.tensor)
         extents = workload.extents[statement]

@@ -28,7 +28,9 @@ def judge(found: list[Outcome]) -> None:
     """All values right, no failure but what the simulator itself reports, and few of these."""
     failures = [o for o in found if o.failure]
     counted = Counter(str(o.failure).rpartition(": ")[2] for o in failures)
-    print(f"{len(found)} mappings, failed: {dict(counted) or 'none'}; worst difference {max(o.difference for o in found)}")
+    print(
+        f"{len(found)} mappings, failed: {dict(counted) or 'none'}; worst difference {max(o.difference for o in found)}"
+    )
     assert set(counted) <= {"deadlock"}, failures[0]
     assert len(failures) <= max(1, MOST_FAILURES * len(found)), failures[0]
     assert all(o.difference <= TOLERANCE for o in found if not o.failure)

@@ -31,7 +31,11 @@ EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 TOLERANCE = 1e-9
 """Difference from numpy, over one plus the largest magnitude: both compute in float64, in different orders."""
 
-FORMATS = {1: ("csf", "dense"), 2: ("csf", "csr", "dense", "bitmap", "coo", "rle"), 3: ("csf", "dense", "bitmap", "coo")}
+FORMATS = {
+    1: ("csf", "dense"),
+    2: ("csf", "csr", "dense", "bitmap", "coo", "rle"),
+    3: ("csf", "dense", "bitmap", "coo"),
+}
 FIFO_DEPTHS = (4, 16, 64)
 
 Arrays = dict[str, np.ndarray]
@@ -127,7 +131,8 @@ def small_workload(name: str) -> Workload:
     program, tensors = parse_program(example(name)["program"]), example(name)["tensors"]
     shapes = shapes_of(program, MODELS[name].extents)
     return Workload(
-        program, {t: _small(tensors[t], shapes[t], MODELS[name].density.get(t), n) for n, t in enumerate(program.inputs)}
+        program,
+        {t: _small(tensors[t], shapes[t], MODELS[name].density.get(t), n) for n, t in enumerate(program.inputs)},
     )
 
 
@@ -141,7 +146,9 @@ def _small(source: dict[str, Any], shape: tuple[int, ...], density: float | None
     if density is not None:
         return generate("uniform", shape=shape, density=density, seed=seed)
     said = {**source["random"], "shape": shape, "seed": seed}
-    return generate(**said | ({"block": 2, "global_blocks": 1, "random_blocks": 1} if said["kind"] == "bigbird" else {}))
+    return generate(
+        **said | ({"block": 2, "global_blocks": 1, "random_blocks": 1} if said["kind"] == "bigbird" else {})
+    )
 
 
 def whole_space(workload: Workload, rewrites: tuple[str, ...] = KINDS) -> MappingSpace:
