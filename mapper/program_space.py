@@ -146,8 +146,8 @@ class ProgramSpace:
 
     def draw(self, rng: np.random.Generator, fusion: Fusion | None = None) -> Mapping:
         """A mapping, every one equally likely (where cuts are not listed: given its cuts). Raises IllegalMapping for a
-        format that does not suit the orders drawn and, at the first region that has them, for streams that wait for more
-        than a FIFO holds."""
+        format that does not suit the orders drawn and, at the first region that has them, for streams that wait for
+        more than a FIFO holds."""
         fusion = fusion or self._draw_fusion(rng)
         loops: dict[int, Loops] = {}
         for region in fusion.regions:

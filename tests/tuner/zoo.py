@@ -55,7 +55,7 @@ def layernorm(x: np.ndarray) -> np.ndarray:
     return (x - x.mean(axis=-1, keepdims=True)) / np.sqrt(x.var(axis=-1, keepdims=True) + 1e-5)
 
 
-def gcn(A, X, W1, b1, W2, b2):  # type: ignore[no-untyped-def]  # noqa: ANN
+def gcn(A, X, W1, b1, W2, b2):  # type: ignore[no-untyped-def]
     return softmax(A @ relu(A @ X @ W1 + b1) @ W2 + b2)
 
 
