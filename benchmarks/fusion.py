@@ -173,7 +173,8 @@ def _sae_tensors() -> dict[str, SparseTensor]:
 def decoder_tensors(scale: int) -> dict[str, SparseTensor]:
     t, d, h, e, m = 1024 // scale, 768 // scale, 12, 64 // scale, 3072 // scale
     shapes: dict[str, tuple[int, ...]] = {
-        "Q": (t, h, e), "K": (t, h, e), "V": (t, h, e), "X": (t, d), "Wo": (h, e, d), "bo": (d,), "g2": (d,), "a2": (d,),
+        "Q": (t, h, e), "K": (t, h, e), "V": (t, h, e), "X": (t, d), "Wo": (h, e, d), "bo": (d,), "g2": (d,),
+        "a2": (d,),
         "W1": (d, m), "b1": (m,), "W2": (m, d), "b2": (d,), "g1": (d,), "a1": (d,),
         "Wq": (d, h, e), "bq": (h, e), "Wk": (d, h, e), "bk": (h, e), "Wv": (d, h, e), "bv": (h, e),
     }  # fmt: skip

@@ -171,7 +171,7 @@ class ProgramSpace:
             options = self._seen.get(partition.decided) or self._options(partition)
             if len(self._seen) < MOST_SEEN:
                 self._seen[partition.decided] = options
-            partition = options[int(rng.integers(len(options)))]
+            partition = options[int(rng.integers(len(options))) if len(options) > 1 else 0]
         if partition.decided not in self._made:
             if len(self._made) >= MOST_SEEN:
                 self._made.clear()

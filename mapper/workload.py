@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Hashable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 from mapper.canonical import content_hash
 from mapper.errors import InputError, nearest
-from mapper.interpreter import effectual_multiplies, evaluate
+from mapper.interpreter import Results, effectual_multiplies, evaluate
 from mapper.notation import bind_extents
 from mapper.program import Access, Program, pattern_sensitive
 from mapper.rewrites import rewriting
@@ -24,6 +24,7 @@ class Workload:
     program: Program
     tensors: dict[str, SparseTensor]
     label: str = ""
+    _results: Results = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:
         for name in self.program.inputs:
@@ -46,7 +47,7 @@ class Workload:
     @cached_property
     def computed(self) -> dict[str, SparseTensor]:
         """Every assigned tensor as the oracle evaluates it; its pattern is that of a sparse machine."""
-        return evaluate(self.program, self.tensors)
+        return evaluate(self.program, self.tensors, self._results)
 
     @cached_property
     def effectual_multiplies(self) -> int:
@@ -60,7 +61,7 @@ class Workload:
         if label == self.label:
             return self
         if label not in self._variants:
-            self._variants[label] = Workload(rewriting(self.program, label), self.tensors, label)
+            self._variants[label] = Workload(rewriting(self.program, label), self.tensors, label, self._results)
         return self._variants[label]
 
     def keeps_results(self, label: str) -> bool:
