@@ -1,9 +1,9 @@
 """Fusion beside FuseFlow: the models of its evaluation on ``comal``, unfused, fused in part and fused whole.
 
-Published are the cycles that the plotting script of FuseFlow's artifact holds. Sizes are FuseFlow's, but for the decoder,
-of which every extent, the block of the mask included, is divided by ``scale``: products shrink by scale^3 and keep their
-proportions. Loop orders are row-major wherever a region allows it. ``chain`` is (A B) C on the karate-club graph in every
-legal order, as two regions, fused, and as one product of three.
+Published are the cycles that the plotting script of FuseFlow's artifact holds. Sizes are FuseFlow's, but for the
+decoder, of which every extent, the block of the mask included, is divided by ``scale``: products shrink by scale^3 and
+keep their proportions. Loop orders are row-major wherever a region allows it. ``chain`` is (A B) C on the karate-club
+graph in every legal order, as two regions, fused, and as one product of three.
 
     python benchmarks/fusion.py [--quick] [--json FILE]
 """
@@ -125,17 +125,18 @@ class Model:
 def models(quick: bool) -> Iterator[Model]:
     """FuseFlow's models. GCN and GraphSAGE need SPARSELOOM_DATA."""
     layers = (Choice("unfused", None), Choice("partial", ("H",)))
-    graph = (*layers, Choice("full", (), "recompute H"))
+    graph = layers if quick else (*layers, Choice("full", (), "recompute H"))
     yield Model("gcn", Workload(parse_program(GCN), _graph_tensors("W1 b1 W2 b2")), graph)
-    sage = parse_program(GRAPHSAGE)
-    yield Model("graphsage", Workload(sage, _graph_tensors("S1 bs1 N1 bn1 S2 bs2 N2 bn2")), graph)
-    yield Model("sae", Workload(parse_program(SAE), _sae_tensors()), (*layers, Choice("full", ())))
+    if not quick:
+        sage = parse_program(GRAPHSAGE)
+        yield Model("graphsage", Workload(sage, _graph_tensors("S1 bs1 N1 bn1 S2 bs2 N2 bn2")), graph)
+        yield Model("sae", Workload(parse_program(SAE), _sae_tensors()), (*layers, Choice("full", ())))
     stored = ("O", "Y")  # and with N, every projection is a region of its own
     choices = [Choice("unfused", None), Choice("partial", (*stored, "N")), Choice("partial, one N", stored)]
     choices += [Choice("full", stored[:1]), Choice("full, mask first", stored[:1], "pattern(M)*Q*K")]
     scale = 8 if quick else 4
     program = parse_program(DECODER)
-    yield Model("decoder", Workload(program, _decoder_tensors(scale)), tuple(choices), scale)
+    yield Model("decoder", Workload(program, decoder_tensors(scale)), tuple(choices), scale)
 
 
 def _drawn(density: float, seed: int, *shape: int) -> SparseTensor:
@@ -169,10 +170,11 @@ def _sae_tensors() -> dict[str, SparseTensor]:
     }
 
 
-def _decoder_tensors(scale: int) -> dict[str, SparseTensor]:
+def decoder_tensors(scale: int) -> dict[str, SparseTensor]:
     t, d, h, e, m = 1024 // scale, 768 // scale, 12, 64 // scale, 3072 // scale
     shapes: dict[str, tuple[int, ...]] = {
-        "Q": (t, h, e), "K": (t, h, e), "V": (t, h, e), "X": (t, d), "Wo": (h, e, d), "bo": (d,), "g2": (d,), "a2": (d,),
+        "Q": (t, h, e), "K": (t, h, e), "V": (t, h, e), "X": (t, d), "Wo": (h, e, d), "bo": (d,), "g2": (d,),
+        "a2": (d,),
         "W1": (d, m), "b1": (m,), "W2": (m, d), "b2": (d,), "g1": (d,), "a1": (d,),
         "Wq": (d, h, e), "bq": (h, e), "Wk": (d, h, e), "bk": (h, e), "Wv": (d, h, e), "bv": (h, e),
     }  # fmt: skip
@@ -234,7 +236,7 @@ def run_chain() -> dict[str, Any]:
     """Every order of every fusion and rewriting of the chain of two products."""
     workload, machine = karate_workload(), load_machine("comal")
     space = MappingSpace(workload, machine, SpaceLimits(rewrites=("products",)))
-    found: list[tuple[int, str]] = []
+    found: list[tuple[int, str, str]] = []
     for label, program in space.programs.items():
         for fusion in program.fusions:
             for ranks in itertools.product(*(range(region.order_count) for region in fusion.regions)):
@@ -248,11 +250,12 @@ def run_chain() -> dict[str, Any]:
                 assert run.failure is None, run.failure
                 cut = " | ".join(region_label(r.statements) for r in fusion.regions)
                 text = f"{label or 'A*B, then C'}; {cut}; {' '.join(''.join(orders[n]) for n in sorted(orders))}"
-                found.append((run.latency_cycles, text))
+                found.append((run.latency_cycles, text, label))
     found.sort()
     return {
         "model": "chain", "orders": len(found), "best_cycles": found[0][0], "best": found[0][1],
         "worst_cycles": found[-1][0], "worst": found[-1][1], "worst_over_best": found[-1][0] / found[0][0],
+        "best_as_written_cycles": next(cycles for cycles, _, label in found if not label),
         "published_worst_over_best": 29,
     }  # fmt: skip
 
@@ -286,7 +289,7 @@ def _print(row: MappingABC[str, Any], base: int | None) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="a smaller decoder, no autoencoder")
+    parser.add_argument("--quick", action="store_true", help="a smaller decoder, of the others GCN in two choices")
     parser.add_argument("--json", type=Path, help="file for the rows")
     options = parser.parse_args()
 
@@ -303,7 +306,8 @@ def main() -> None:
     chain = run_chain()
     print(
         f"chain of two products, {chain['orders']} orders: best {chain['best_cycles']:,} ({chain['best']}), worst "
-        f"{chain['worst_cycles']:,} ({chain['worst']}): {chain['worst_over_best']:.1f} times; published about 29"
+        f"{chain['worst_cycles']:,} ({chain['worst']}): {chain['worst_over_best']:.1f} times; published about 29; best "
+        f"without a rewriting {chain['best_as_written_cycles']:,}"
     )
     if options.json:
         summary = summary_of(rows) | {"chain_worst_over_best": chain["worst_over_best"]}

@@ -24,22 +24,22 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT), str(ROOT / "benchmarks")]
 
-import numpy as np  # noqa: E402
-from model_cases import Case, cases  # noqa: E402
+import numpy as np
+from model_cases import Case, cases
 
-from costmodel import Statistics, estimate, predict_traffic, screen  # noqa: E402
-from costmodel.exact import count_traffic  # noqa: E402
-from costmodel.nest import Model  # noqa: E402
-from hwsim import Limits  # noqa: E402
-from mapper.errors import EmptySpace  # noqa: E402
-from mapper.machine import load_machine  # noqa: E402
-from mapper.mapping import Mapping  # noqa: E402
-from mapper.residency import RESIDENCIES  # noqa: E402
-from mapper.schedule import schedule  # noqa: E402
-from mapper.space import MappingSpace  # noqa: E402
-from mapper.storage import Layout, Storage, store_tensor  # noqa: E402
-from mapper.tensor import SparseTensor  # noqa: E402
-from tuner.evaluate import evaluate  # noqa: E402
+from costmodel import Statistics, estimate, predict_traffic, screen
+from costmodel.exact import count_traffic
+from costmodel.nest import Model
+from hwsim import Limits
+from mapper.errors import EmptySpace
+from mapper.machine import load_machine
+from mapper.mapping import Mapping
+from mapper.residency import RESIDENCIES
+from mapper.schedule import schedule
+from mapper.space import MappingSpace
+from mapper.storage import Layout, Storage, store_tensor
+from mapper.tensor import SparseTensor
+from tuner.evaluate import evaluate
 
 MOST_SIMULATED = {True: 5e6, False: 5e8}
 """Tokens of a run that is simulated, by ``quick``."""

@@ -22,19 +22,19 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-import numpy as np  # noqa: E402
+import numpy as np
 
-from costmodel import Statistics, estimate, screen  # noqa: E402
-from costmodel.tensor_profile import tensor_profile  # noqa: E402
-from mapper.datasets import find_data, load_tensor  # noqa: E402
-from mapper.machine import load_machine  # noqa: E402
-from mapper.mapping import Mapping  # noqa: E402
-from mapper.notation import parse_program  # noqa: E402
-from mapper.residency import RESIDENCIES  # noqa: E402
-from mapper.space import MappingSpace  # noqa: E402
-from mapper.space_limits import SpaceLimits  # noqa: E402
-from mapper.synthetic import generate  # noqa: E402
-from mapper.workload import Workload  # noqa: E402
+from costmodel import Statistics, estimate, screen
+from costmodel.tensor_profile import tensor_profile
+from mapper.datasets import find_data, load_tensor
+from mapper.machine import load_machine
+from mapper.mapping import Mapping
+from mapper.notation import parse_program
+from mapper.residency import RESIDENCIES
+from mapper.space import MappingSpace
+from mapper.space_limits import SpaceLimits
+from mapper.synthetic import generate
+from mapper.workload import Workload
 
 LIMITS = {"statistics": 2.0, "first": 0.030, "again": 0.001, "thousand": 0.3}
 """Seconds that are aimed at."""

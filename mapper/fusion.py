@@ -11,7 +11,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
 import numpy as np
@@ -55,13 +55,17 @@ class FusedRegion:
         return tuple(dict.fromkeys(self.leaders.values()))
 
     @cached_property
+    def edges(self) -> tuple[Edge, ...]:
+        """The fused edges."""
+        inside = (e for e, cut in zip(self.program.edges, self.cuts, strict=True) if not cut)
+        return tuple(e for e in inside if e.producer in self.statements)
+
+    @cached_property
     def streams(self) -> tuple[tuple[int, int, tuple[str, ...]], ...]:
         """(producer, consumer, indices of the stream in the consumer) of every fused edge."""
-        inside = [e for e, cut in zip(self.program.edges, self.cuts, strict=True) if not cut]
         return tuple(
             (e.producer, e.consumer, self.program.statements[e.consumer].operands[e.operand].indices)
-            for e in inside
-            if e.producer in self.statements
+            for e in self.edges
         )
 
     @property
@@ -104,6 +108,7 @@ class FusedRegion:
         """Distinct choices of orders."""
         return sum(order.count() for order in self.orders)
 
+    @lru_cache(maxsize=65536)  # noqa: B019 - regions live as long as their program is searched
     def order(self, rank: int) -> Orders:
         """Orders number ``rank`` of ``order_count``."""
         for order in self.orders:
@@ -162,10 +167,12 @@ class FusedRegion:
                 found.append(order)
         return tuple(found)
 
+    @lru_cache(maxsize=65536)  # noqa: B019
     def tile_order_count(self, tiled: frozenset[LogicalIndex]) -> int:
         """Distinct orders of the tile loops."""
         return sum(order.count() for order in self.tile_orders(tiled))
 
+    @lru_cache(maxsize=65536)  # noqa: B019
     def tile_order(self, tiled: frozenset[LogicalIndex], rank: int) -> tuple[LogicalIndex, ...]:
         """Order number ``rank`` of the tile loops, outer to inner."""
         names = {self._name(*leader): leader for leader in tiled}
@@ -302,7 +309,8 @@ class Partition:
     @property
     def edge(self) -> Edge | None:
         """The edge to decide next."""
-        return self.program.edges[len(self.decided)] if len(self.decided) < len(self.program.edges) else None
+        edges = self.program.edges
+        return edges[len(self.decided)] if len(self.decided) < len(edges) else None
 
     def decide(self, cut: bool) -> Partition | Violation:
         """With the next edge cut or fused; the rule that forbids it otherwise."""
@@ -311,22 +319,23 @@ class Partition:
         if made == read:
             if cut:
                 return Violation("cut-inside-region", "edge is cut", "fused, as other edges join its ends", edge.name)
-            return replace(self, decided=(*self.decided, False))
+            return Partition(self.program, self.pinned, self.masks, (*self.decided, False))
         if cut:
-            return replace(self, decided=(*self.decided, True))
+            return Partition(self.program, self.pinned, self.masks, (*self.decided, True))
         if self.program.viewed[len(self.decided)]:
             return Violation("view-stored", "edge is fused", "cut: windows are read from memory", edge.name)
         joined = made | read
-        for other, was_cut in zip(self.program.edges, self.decided, strict=False):
-            if was_cut and joined >> other.producer & 1 and joined >> other.consumer & 1:
-                return Violation("cut-inside-region", f"{other.name} is cut", "fused", edge.name)
+        for other, ends in enumerate(_ends(self.program)[: len(self.decided)]):
+            if not ends & ~joined and self.decided[other]:
+                name = self.program.edges[other].name
+                return Violation("cut-inside-region", f"{name} is cut", "fused", edge.name)
         if self._returns(joined):
             return Violation("region-cycle", "a path leaves the region and comes back", "none", edge.name)
         region = _region(self.program, joined, self.pinned)
         if not region.orders:
             return Violation("no-common-order", region.conflict(), "one order for all fused statements", region.label)
-        masks = tuple(joined if joined >> n & 1 else mask for n, mask in enumerate(self.masks))
-        return replace(self, masks=masks, decided=(*self.decided, False))
+        masks = tuple([joined if mask & joined else mask for mask in self.masks])
+        return Partition(self.program, self.pinned, masks, (*self.decided, False))
 
     def fusion(self) -> Fusion:
         """The regions once all edges are decided. Raises IllegalMapping where a statement alone has no order."""
@@ -372,6 +381,12 @@ def _region(program: Program, mask: int, pinned: tuple[tuple[str, Orders], ...])
     cuts = tuple(not (mask >> e.producer & 1 and mask >> e.consumer & 1) for e in program.edges)
     statements = tuple(n for n in range(len(program.statements)) if mask >> n & 1)
     return FusedRegion(program, cuts, statements, pinned)
+
+
+@lru_cache(maxsize=256)
+def _ends(program: Program) -> tuple[int, ...]:
+    """Producer and consumer of every edge, as masks."""
+    return tuple(1 << edge.producer | 1 << edge.consumer for edge in program.edges)
 
 
 @lru_cache(maxsize=256)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -44,12 +44,25 @@ _MAPS: dict[str, Callable[[Values], Any]] = {
 _COMBINE: dict[str, Callable[[Values, Values], Any]] = {"add": np.add, "sub": np.subtract, "div": np.divide}
 
 
-def evaluate(program: Program, tensors: Mapping[str, SparseTensor]) -> dict[str, SparseTensor]:
-    """Every computed tensor by name. Raises InputError for missing tensors and extents that do not fit."""
+Results = dict[tuple[Any, ...], tuple[int, SparseTensor]]
+"""Results by what they are computed from, numbered: another program over the same inputs finds them here."""
+
+
+def evaluate(
+    program: Program, tensors: Mapping[str, SparseTensor], results: Results | None = None
+) -> dict[str, SparseTensor]:
+    """Every computed tensor by name; what ``results`` has is taken from there, the rest added to it. Raises InputError
+    for missing tensors and extents that do not fit."""
     bound = bind_extents(program, {name: tensor.shape for name, tensor in tensors.items()})
-    known = dict(tensors)
+    known, results = dict(tensors), {} if results is None else results
+    origin: dict[str, int | str] = {name: name for name in tensors}
     for statement, extents in zip(program.statements, bound, strict=True):
-        known[statement.target.tensor] = result_of(statement, known, extents)
+        target, operands = replace(statement.target, tensor=""), statement.operands
+        anonymous = replace(statement, target=target, operands=tuple(replace(o, tensor="") for o in operands))
+        definition = (anonymous, tuple(sorted(extents.items())), *(origin[o.tensor] for o in operands))
+        if definition not in results:
+            results[definition] = len(results), result_of(statement, known, extents)
+        origin[statement.target.tensor], known[statement.target.tensor] = results[definition]
     return {name: known[name] for name in program.producers}
 
 

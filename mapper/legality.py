@@ -17,7 +17,7 @@ from mapper.machine import Machine
 from mapper.mapping import PARTITIONS, Loops, Mapping
 from mapper.program import IN_PLACE, Statement, pattern_sensitive
 from mapper.reconvergence import held_back
-from mapper.regions import cut_violations, edge_violations, region_label, stream_nest
+from mapper.regions import cut_violations, edge_violations, region_label, regions_of, stream_nest
 from mapper.residency import RESIDENCIES, tiles_ahead
 from mapper.schedule import Region, schedule, stored_operands
 from mapper.storage import Layout, group_problem, layout_of, stored_positions
@@ -46,6 +46,9 @@ MOST_POSITIONS = 2**28
 
 def violations(workload: Workload, mapping: Mapping, machine: Machine) -> tuple[Violation, ...]:
     """Rules broken by ``mapping``, cheapest first; an empty tuple means that it can be lowered and run."""
+    if not workload.keeps_results(mapping.variant):
+        limit = "one that gives the same outputs on these data"
+        return (Violation("rewriting-changes-results", mapping.variant, limit, "mapping"),)
     workload = workload.variant(mapping.variant)
     if unfit := memory_violations(machine):
         return unfit
@@ -73,9 +76,16 @@ def violations(workload: Workload, mapping: Mapping, machine: Machine) -> tuple[
     found += _format_violations(workload, mapping)
     if found:
         return tuple(found)
-    regions = schedule(program, mapping).regions
-    held = [v for region in regions for v in held_back(workload, mapping, machine, region)]
-    return tuple(held) or unit_violations(workload, mapping, machine, regions)
+    joined = [e for e, cut in zip(program.edges, mapping.cuts, strict=True) if not cut]
+    held = [
+        v
+        for statements in regions_of(program, mapping.cuts)
+        for fused in (tuple(e for e in joined if e.producer in statements),)
+        for v in held_back(workload, mapping.loops, machine.fifo_depth, statements, fused)
+    ]
+    if held or machine.units is None:
+        return tuple(held)
+    return unit_violations(workload, mapping, machine, schedule(program, mapping).regions)
 
 
 def memory_violations(machine: Machine) -> tuple[Violation, ...]:
@@ -244,6 +254,5 @@ def _block_violations(tensor: str, layout: Layout) -> list[Violation]:
 def stored_tensors(workload: Workload, cuts: tuple[bool, ...]) -> tuple[str, ...]:
     """Inputs, outputs and every computed tensor that some cut materialises."""
     program = workload.program
-    cut = {e.tensor for e, c in zip(program.edges, cuts, strict=True) if c}
-    made = (s.target.tensor for s in program.statements)
-    return (*program.inputs, *(t for t in made if t in cut or t in program.outputs))
+    kept = {e.tensor for e, c in zip(program.edges, cuts, strict=True) if c}.union(program.outputs)
+    return (*program.inputs, *[t for t in program.producers if t in kept])

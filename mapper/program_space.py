@@ -19,6 +19,7 @@ from mapper.legality import stored_tensors
 from mapper.machine import Machine
 from mapper.mapping import Loops, Mapping
 from mapper.program import pattern_sensitive
+from mapper.reconvergence import held_back
 from mapper.region_space import Chooser, RegionSpace, pick
 from mapper.residency import KEEP
 from mapper.space_limits import SpaceLimits
@@ -27,6 +28,9 @@ from mapper.workload import Workload
 
 MOST_FUSIONS = 1024
 """Choices of cuts that are listed; of programs with more, cuts are drawn edge by edge."""
+
+MOST_SEEN = 2**16
+"""Drawn choices of cuts, whole or of the first edges, that are remembered."""
 
 
 class ProgramSpace:
@@ -37,6 +41,8 @@ class ProgramSpace:
         self.prefix = f"{label}: " if label else ""
         self.reasons: list[Violation] = []  # against cuts that were tried in vain
         self._regions: dict[FusedRegion, RegionSpace] = {}
+        self._seen: dict[tuple[bool, ...], list[Partition]] = {}
+        self._made: dict[tuple[bool, ...], Fusion] = {}
         self._offered: dict[str, dict[str, Format]] = {}
 
     @cached_property
@@ -136,27 +142,42 @@ class ProgramSpace:
     def weight(self, fusion: Fusion) -> int:
         """Number of mappings with these cuts."""
         loops: int = math.prod(self.region_space(region).count for region in fusion.regions)
-        formats = math.prod(len(self._forms(t)) for t in stored_tensors(self.workload, fusion.cuts))
+        formats: int = math.prod([len(self._forms(t)) for t in stored_tensors(self.workload, fusion.cuts)])
         return loops * formats * math.prod(map(len, self._others.values()))
 
     def draw(self, rng: np.random.Generator, fusion: Fusion | None = None) -> Mapping:
         """A mapping, every one equally likely (where cuts are not listed: given its cuts). Raises IllegalMapping for a
-        format that does not suit the orders drawn."""
+        format that does not suit the orders drawn and, at the first region that has them, for streams that wait for
+        more than a FIFO holds."""
         fusion = fusion or self._draw_fusion(rng)
         loops: dict[int, Loops] = {}
         for region in fusion.regions:
-            loops |= self.region_space(region).draw(rng)
+            loops |= (drawn := self.region_space(region).draw(rng))
+            if held := held_back(self.workload, drawn, self._deepest, region.statements, region.edges):
+                raise IllegalMapping(held)
         picks = {name: choices[int(rng.integers(len(choices)))] for name, choices in self._knobs(fusion)}
         return self._assemble(fusion, loops, picks)
+
+    @cached_property
+    def _deepest(self) -> int | None:
+        """The largest depth that FIFOs may have; what waits for more need not be drawn to its end."""
+        depths = self.limits.machine.get("fifo_depth", (self.machine.fifo_depth,))
+        return None if None in depths else max(int(depth) for depth in depths if depth is not None)
 
     def _draw_fusion(self, rng: np.random.Generator) -> Fusion:
         if self.listed:
             return self.fusions[bisect.bisect_right(self._running, draw(rng, self._running[-1]))]
         partition = self.undecided
         while partition.edge is not None:
-            options = self.options(partition)
-            partition = options[int(rng.integers(len(options)))]
-        return partition.fusion()
+            options = self._seen.get(partition.decided) or self.options(partition)
+            if len(self._seen) < MOST_SEEN:
+                self._seen[partition.decided] = options
+            partition = options[int(rng.integers(len(options))) if len(options) > 1 else 0]
+        if partition.decided not in self._made:
+            if len(self._made) >= MOST_SEEN:
+                self._made.clear()
+            self._made[partition.decided] = partition.fusion()
+        return self._made[partition.decided]
 
     def choose(self, chooser: Chooser) -> Mapping:
         """The mapping that ``chooser`` makes; edges that must be cut or fused are not asked."""

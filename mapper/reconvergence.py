@@ -12,78 +12,91 @@ How many entries a group has is known from the data, so that such mappings are n
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping, Sequence
+
 import numpy as np
 
-from mapper.machine import Machine
-from mapper.mapping import Loops, Mapping
-from mapper.program import Program
+from mapper.mapping import Loops
+from mapper.program import Edge, Program
 from mapper.regions import region_label, renaming, stream_nest
-from mapper.schedule import Region
+from mapper.tensor import Coords
 from mapper.violation import Violation
 from mapper.workload import Workload
+
+LoopsOf = Mapping[int, Loops] | Sequence[Loops]
+"""The loops of every statement of a region, by its number."""
+
+MOST_CELLS = 2**22
+"""Groups that are counted in an array; where there could be more, coordinates are sorted."""
 
 TOKENS_PER_ENTRY = 2
 """Most tokens of a stream per entry, as each may be followed by a stop."""
 
 
-def held_back(workload: Workload, mapping: Mapping, machine: Machine, region: Region) -> list[Violation]:
-    """Streams of a region that must wait for more entries than a FIFO holds."""
-    if machine.fifo_depth is None:
+def held_back(
+    workload: Workload, loops: LoopsOf, depth: int | None, statements: tuple[int, ...], fused: tuple[Edge, ...]
+) -> list[Violation]:
+    """Streams of a region (its statements and fused edges) that must wait for more entries than a FIFO holds."""
+    if depth is None:
         return []
     program = workload.program
-    found = _drained_groups(workload, mapping, machine.fifo_depth, region)
-    for reader in region.statements if len(region.statements) > 2 else ():
-        made = sorted({program.edges[n].producer for n in region.fused if program.edges[n].consumer == reader})
+    found = _drained_groups(workload, loops, depth, statements, fused)
+    for reader in statements if len(statements) > 2 else ():
+        made = sorted({edge.producer for edge in fused if edge.consumer == reader})
         for source in made:
             for other in made:
-                lag = _lag(program, mapping, region, source, other)
-                if other == source or lag is None:
+                if other == source:
                     continue
-                largest = _largest_group(workload, mapping, source, lag)
-                if largest > machine.fifo_depth:
+                lag = _lag(program, loops, statements, fused, source, other)
+                largest = 0 if lag is None else _largest_group(workload, loops[source], source, lag, depth)
+                if largest > depth:
                     tensor = program.statements[source].target.tensor
-                    limit = f"a FIFO of {machine.fifo_depth}"
-                    where = f"{tensor} in S{reader} of {region_label(region.statements)}"
-                    found.append(Violation("reconvergent-fifo", f"{largest} entries wait", limit, where))
+                    limit = f"a FIFO of {depth}"
+                    where = f"{tensor} in S{reader} of {region_label(statements)}"
+                    found.append(Violation("reconvergent-fifo", f"{largest} entries or more wait", limit, where))
     return found
 
 
-def _drained_groups(workload: Workload, mapping: Mapping, depth: int, region: Region) -> list[Violation]:
+def _drained_groups(
+    workload: Workload, loops: LoopsOf, depth: int, statements: tuple[int, ...], fused: tuple[Edge, ...]
+) -> list[Violation]:
     program, found = workload.program, []
-    edges = [program.edges[n] for n in region.fused]
-    for number in region.statements:
-        above = _in_step(program, mapping.loops[number], number)
-        nest = stream_nest(program, number, mapping.loops[number])
+    for number in statements:
+        above = _in_step(program, loops[number], number)
+        nest = () if above is None else stream_nest(program, number, loops[number])
         if above is None or len(nest) - above < 2:
             continue
-        parallel = {index for index, _, _ in mapping.loops[number].parallel}
+        parallel = {index for index, _, _ in loops[number].parallel}
         joined = not parallel <= set(program.statements[number].target.indices)
-        for edge in (e for e in edges if e.producer == number):
+        for edge in (e for e in fused if e.producer == number):
             reader = program.statements[edge.consumer]
             names = renaming(program, edge)
             outer = {names[i] for i, _ in nest[above:-1]}
             others = [a for n, a in enumerate(reader.operands) if n != edge.operand]
             joined = joined or any(outer & set(a.indices) for a in others)
-        largest = _largest_group(workload, mapping, number, above + 1) if joined else 0
-        if TOKENS_PER_ENTRY * largest > depth:
+        room = depth // TOKENS_PER_ENTRY
+        largest = _largest_group(workload, loops[number], number, above + 1, room) if joined else 0
+        if largest > room:
             tensor, limit = program.statements[number].target.tensor, f"half a FIFO of {depth}"
-            where = f"{tensor} of {region_label(region.statements)}"
-            found.append(Violation("drained-fifo", f"{largest} entries leave an accumulator", limit, where))
+            where = f"{tensor} of {region_label(statements)}"
+            found.append(Violation("drained-fifo", f"{largest} entries or more leave an accumulator", limit, where))
     return found
 
 
-def _lag(program: Program, mapping: Mapping, region: Region, source: int, other: int) -> int | None:
+def _lag(
+    program: Program, loops: LoopsOf, statements: tuple[int, ...], fused: tuple[Edge, ...], source: int, other: int
+) -> int | None:
     """Leading loops of the shared order within which ``other`` follows its common origin with ``source`` entry by
     entry: below them it is ready only when the whole group is. None if nothing of the region is common to both."""
-    edges = [program.edges[n] for n in region.fused]
 
     def above(number: int) -> dict[int, int | None]:
         """Statements that ``number`` is computed from, and the least loops that any way down to it keeps in step."""
         found: dict[int, int | None] = {number: None}
-        for statement in sorted(region.statements, reverse=True):
+        for statement in sorted(statements, reverse=True):
             if statement in found:
-                here = _least(found[statement], _in_step(program, mapping.loops[statement], statement))
-                for edge in edges:
+                here = _least(found[statement], _in_step(program, loops[statement], statement))
+                for edge in fused:
                     if edge.consumer == statement:
                         found[edge.producer] = _least(found.get(edge.producer), here)
         return found
@@ -104,20 +117,33 @@ def _in_step(program: Program, loops: Loops, statement: int) -> int | None:
     return next((n for n, (index, _) in enumerate(loops.nest) if index not in kept), None)
 
 
-def _largest_group(workload: Workload, mapping: Mapping, statement: int, loops: int) -> int:
-    """Most entries of a statement's result within one iteration of its first ``loops`` loops."""
-    target, own = workload.program.statements[statement].target, mapping.loops[statement]
+def _largest_group(workload: Workload, own: Loops, statement: int, loops: int, room: int) -> int:
+    """Most entries of a statement's result within one iteration of its first ``loops`` loops, or a lower bound of that
+    number beyond ``room``: the entries spread evenly."""
+    target = workload.program.statements[statement].target
     nest, tiles = stream_nest(workload.program, statement, own)[:loops], dict(own.tiles)
-    key = (target.tensor, tuple((i, part, tiles.get(i, 0)) for i, part in nest))
+    granules = {i: tiles[i] if part == "tile" else 1 for i, part in nest}
+    key = (target.tensor, tuple(sorted(granules.items())))
     if key not in workload.group_sizes:
         tensor = workload.tensor(target.tensor)
-        granules = {i: tiles[i] if part == "tile" else 1 for i, part in nest}
+        extents = workload.extents[statement]
+        groups = math.prod(-(-extents[i] // granule) for i, granule in granules.items())
+        if tensor.nnz > room * groups:
+            return -(-tensor.nnz // groups)
         columns = [tensor.coords[target.indices.index(i)] // g for i, g in granules.items()]
-        size = tensor.nnz
-        if columns and tensor.nnz:
-            order = np.lexsort(columns)
-            changed = np.any([np.diff(c[order]) != 0 for c in columns], axis=0)
-            ends = np.concatenate([[-1], np.flatnonzero(changed), [tensor.nnz - 1]])
-            size = int(np.diff(ends).max())
-        workload.group_sizes[key] = size
+        workload.group_sizes[key] = _most_alike(columns) if columns and tensor.nnz else tensor.nnz
     return workload.group_sizes[key]
+
+
+def _most_alike(columns: list[Coords]) -> int:
+    """How often the most frequent tuple of coordinates occurs."""
+    extents = [int(column.max()) + 1 for column in columns]
+    if math.prod(extents) <= MOST_CELLS:
+        cell = columns[0]
+        for column, extent in zip(columns[1:], extents[1:], strict=True):
+            cell = cell * extent + column
+        return int(np.bincount(cell).max())
+    order = np.lexsort(columns)
+    changed = np.any([np.diff(c[order]) != 0 for c in columns], axis=0)
+    ends = np.concatenate([[-1], np.flatnonzero(changed), [order.size - 1]])
+    return int(np.diff(ends).max())

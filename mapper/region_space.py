@@ -65,8 +65,9 @@ class RegionSpace:
         self.workload, self.region, self.limits, self.prefix = workload, region, limits, prefix
         tileable = {leader: self._tile_choices(leader) for leader in region.tileable}
         self.tiles = {leader: choices for leader, choices in tileable.items() if choices != (0,)}
+        self._enough: dict[tuple[LogicalIndex, int], tuple[int, ...]] = {}
 
-    @property
+    @cached_property
     def count(self) -> int:
         """Number of choices."""
         return self.region.order_count * self._plans[-1][-1]
@@ -193,8 +194,12 @@ class RegionSpace:
                 yield frozenset((*always, *chosen))
 
     def _extents(self, leader: LogicalIndex, lanes: Lanes = ()) -> tuple[int, ...]:
-        least = dict(lanes).get(leader, 1)
-        return tuple(tile for tile in self.tiles[leader] if tile and -(-self._extent(leader) // tile) >= least)
+        """Tile extents that leave as many steps as there are lanes."""
+        key = leader, dict(lanes).get(leader, 1)
+        if key not in self._enough:
+            extent, least = self._extent(leader), key[1]
+            self._enough[key] = tuple(tile for tile in self.tiles[leader] if tile and -(-extent // tile) >= least)
+        return self._enough[key]
 
     def _extent(self, leader: LogicalIndex) -> int:
         number, index = leader

@@ -18,6 +18,7 @@ LogicalIndex = tuple[int, str]
 """An index that fused statements share: the first statement that has it, and its name there."""
 
 
+@lru_cache(maxsize=65536)
 def regions_of(program: Program, cuts: tuple[bool, ...]) -> tuple[tuple[int, ...], ...]:
     """Statements of every region, regions in execution order. Call only with cuts that ``cut_violations`` passes."""
     region = _region_numbers(program, cuts)
@@ -33,6 +34,7 @@ def region_label(statements: tuple[int, ...]) -> str:
     return "+".join(f"S{n}" for n in statements)
 
 
+@lru_cache(maxsize=65536)
 def cut_violations(program: Program, cuts: tuple[bool, ...]) -> tuple[Violation, ...]:
     """Rules that the cuts alone break: no cut inside a region, no cycle among regions."""
     region = _region_numbers(program, cuts)

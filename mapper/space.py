@@ -53,6 +53,7 @@ class MappingSpace:
         self.programs = {
             label: ProgramSpace(workload.variant(label), machine, self.limits, label)
             for label in self.limits.chosen_variants(workload.program)
+            if workload.keeps_results(label)
         }
 
     def machine_of(self, mapping: Mapping) -> Machine:
@@ -78,6 +79,8 @@ class MappingSpace:
         found = tuple(fusion for program in self.programs.values() for fusion in program.fusions)
         if not found:
             reasons = dict.fromkeys(str(r) for program in self.programs.values() for r in program.reasons)
+            if not self.programs:
+                reasons = {"the rewritings that are asked for change the results on these data": None}
             raise EmptySpace(f"the mapping space is empty: {'; '.join(reasons) or 'no cuts are allowed'}")
         return found
 

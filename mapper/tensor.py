@@ -114,6 +114,16 @@ class SparseTensor:
             return cls.from_dense(data)
         raise InputError(f"a tensor must be a scipy.sparse, pydata/sparse or numpy object, got {type(data).__name__}")
 
+    def minus(self, other: SparseTensor) -> SparseTensor:
+        """The difference; what only one of the two stores counts as zero in the other."""
+        coords, values = np.concatenate([self.coords, other.coords], axis=1), [self.values, -other.values]
+        return SparseTensor.from_coo(self.shape, coords, np.concatenate(values))
+
+    def near(self, other: SparseTensor, tolerance: float = 1e-9) -> bool:
+        """Whether all values differ by at most ``tolerance`` over one plus the largest magnitude."""
+        scale = 1.0 + float(np.abs(self.values).max(initial=0.0))
+        return bool((np.abs(self.minus(other).values) <= tolerance * scale).all())
+
     def to_dense(self) -> Values:
         """float64 array of ``shape``. Raises InputError for more than 2^31 positions."""
         if math.prod(self.shape) > MOST_DENSE:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Hashable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 from mapper.canonical import content_hash
 from mapper.errors import InputError, nearest
 from mapper.extents import bind_extents
-from mapper.interpreter import effectual_multiplies, evaluate
-from mapper.program import Access, Program
+from mapper.interpreter import Results, effectual_multiplies, evaluate
+from mapper.program import Access, Program, pattern_sensitive
 from mapper.rewrites import rewriting
 from mapper.tensor import SparseTensor
 
@@ -24,6 +24,7 @@ class Workload:
     program: Program
     tensors: dict[str, SparseTensor]
     label: str = ""
+    _results: Results = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:
         for name in self.program.inputs:
@@ -46,7 +47,7 @@ class Workload:
     @cached_property
     def computed(self) -> dict[str, SparseTensor]:
         """Every assigned tensor as the oracle evaluates it; its pattern is that of a sparse machine."""
-        return evaluate(self.program, self.tensors)
+        return evaluate(self.program, self.tensors, self._results)
 
     @cached_property
     def effectual_multiplies(self) -> int:
@@ -60,8 +61,24 @@ class Workload:
         if label == self.label:
             return self
         if label not in self._variants:
-            self._variants[label] = Workload(rewriting(self.program, label), self.tensors, label)
+            self._variants[label] = Workload(rewriting(self.program, label), self.tensors, label, self._results)
         return self._variants[label]
+
+    def keeps_results(self, label: str) -> bool:
+        """Whether a rewriting gives the same outputs on these data. Only a relu that stores positive results alone may
+        not: what it leaves out is missing in a maximum, a difference or a quotient of stored entries."""
+        if label not in self._kept:
+            other = self.variant(label)
+            sparse = {s.target.tensor for s in other.program.statements if s.function == "sparse_relu"}
+            own = {s.target.tensor for s in self.program.statements if s.function == "sparse_relu"}
+            self._kept[label] = not (sparse - own) & pattern_sensitive(other.program) or all(
+                self.computed[name].near(other.computed[name]) for name in self.program.outputs
+            )
+        return self._kept[label]
+
+    @cached_property
+    def _kept(self) -> dict[str, bool]:
+        return {}
 
     @cached_property
     def unit_counts(self) -> dict[Hashable, Counter[str]]:

@@ -133,7 +133,7 @@ def _wrong_values(made: dict[str, SparseTensor], expected: dict[str, SparseTenso
     """First difference between simulated outputs and the oracle's beyond what the value types allow."""
     for name, got in made.items():
         want = expected[name]
-        both = _difference(got, want)
+        both = got.minus(want)
         scale = 1.0 + float(np.abs(want.values).max(initial=0.0))
         error = np.abs(both.values)
         if not (error <= allowed * scale).all():
@@ -143,17 +143,10 @@ def _wrong_values(made: dict[str, SparseTensor], expected: dict[str, SparseTenso
     return None
 
 
-def _difference(got: SparseTensor, want: SparseTensor) -> SparseTensor:
-    """Entries stored on one side only count as zero on the other."""
-    return SparseTensor.from_coo(
-        got.shape, np.concatenate([got.coords, want.coords], axis=1), np.concatenate([got.values, -want.values])
-    )
-
-
 def _error(got: SparseTensor, exact: SparseTensor) -> float:
     """Largest difference from the values without rounding, over their largest magnitude."""
     scale = float(np.abs(exact.values).max(initial=0.0)) or 1.0
-    return float(np.abs(_difference(got, exact).values).max(initial=0.0)) / scale
+    return float(np.abs(got.minus(exact).values).max(initial=0.0)) / scale
 
 
 def _summed(

@@ -22,6 +22,7 @@ from mapper.residency import RESIDENCIES
 from mapper.space import MappingSpace
 from mapper.space_limits import SpaceLimits
 from mapper.synthetic import generate
+from mapper.tensor import SparseTensor
 from mapper.workload import Workload
 
 RDA = load_machine("rda")
@@ -171,3 +172,22 @@ def test_the_default_is_gustavson_on_the_largest_square_tile() -> None:
     assert default.loops[0].order == ("i", "k", "j")
     assert default.loops[0].tiles == (("i", 128), ("k", 128), ("j", 128))
     assert dict(default.formats)["A"] == ("dense", "compressed")
+
+
+def test_sparse_activations_are_not_offered_where_what_they_leave_out_counts() -> None:
+    """R .- C is taken where both are stored: without R's zeros it would lose the entries with C < 0."""
+    c = SparseTensor.from_dense(np.array([[-0.5, 0.25], [0.5, -1.0]]))
+    workload = Workload(parse_program("R(i,j) = relu(C(i,j)); T(i,j) = R(i,j) .- C(i,j)"), {"C": c})
+    assert set(MappingSpace(workload, RDA, SpaceLimits(rewrites=("activations",))).programs) == {""}
+    asked = SpaceLimits(variants=("sparse R",))
+    with pytest.raises(EmptySpace, match="change the results"):
+        MappingSpace(workload, RDA, asked).size()
+
+
+def test_sparse_activations_are_offered_where_a_sum_restores_every_entry() -> None:
+    """The maximum is over a sum with a full vector: what the relu leaves out is stored again."""
+    shapes = {"C": (4, 3), "W": (3, 2), "b": (2,)}
+    tensors = {name: generate("dense", shape=shape, seed=1) for name, shape in shapes.items()}
+    text = "R(i,j) = relu(C(i,j)); T(i,c) = softmax(c, R(i,j) * W(j,c) + b(c))"
+    space = MappingSpace(Workload(parse_program(text), tensors), RDA, SpaceLimits(rewrites=("activations",)))
+    assert set(space.programs) == {"", "sparse R"}

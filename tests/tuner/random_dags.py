@@ -1,5 +1,5 @@
-"""Random programs of three statements with their values in plain numpy: sums, products, maps, reductions, pairs, read in
-any order of modes, several outputs, tensors read more than once."""
+"""Random programs of three statements with their values in plain numpy: sums, products, maps, reductions, pairs, read
+in any order of modes, several outputs, tensors read more than once."""
 
 from __future__ import annotations
 

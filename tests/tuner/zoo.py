@@ -3,7 +3,7 @@ of these."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,8 +13,9 @@ import yaml
 
 from hwsim import Limits
 from mapper.formats import parse_format
+from mapper.fusion import Fusion
 from mapper.machine import load_machine
-from mapper.mapping import PARTITIONS
+from mapper.mapping import PARTITIONS, Mapping
 from mapper.notation import parse_program
 from mapper.program import Program
 from mapper.residency import RESIDENCIES
@@ -54,7 +55,7 @@ def layernorm(x: np.ndarray) -> np.ndarray:
     return (x - x.mean(axis=-1, keepdims=True)) / np.sqrt(x.var(axis=-1, keepdims=True) + 1e-5)
 
 
-def gcn(A, X, W1, b1, W2, b2):  # type: ignore[no-untyped-def]  # noqa: ANN
+def gcn(A, X, W1, b1, W2, b2):  # type: ignore[no-untyped-def]
     return softmax(A @ relu(A @ X @ W1 + b1) @ W2 + b2)
 
 
@@ -150,14 +151,14 @@ def _small(source: dict[str, Any], shape: tuple[int, ...], density: float | None
     )
 
 
-def whole_space(workload: Workload) -> MappingSpace:
+def whole_space(workload: Workload, rewrites: tuple[str, ...] = KINDS) -> MappingSpace:
     """Everything that can be searched, but for narrow value types: rewritings, formats of inputs, every residency."""
     formats = {
         name: tuple(parse_format(text, tensor.ndim) for text in FORMATS[tensor.ndim])
         for name, tensor in workload.tensors.items()
     }
     limits = SpaceLimits(
-        formats=formats, rewrites=KINDS, partitions=PARTITIONS, max_lanes=4, residency=tuple(RESIDENCIES),
+        formats=formats, rewrites=rewrites, partitions=PARTITIONS, max_lanes=4, residency=tuple(RESIDENCIES),
         machine={"fifo_depth": FIFO_DEPTHS},
     )  # fmt: skip
     return MappingSpace(workload, load_machine("rda"), limits)
@@ -165,31 +166,36 @@ def whole_space(workload: Workload) -> MappingSpace:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """One mapping: what went wrong in the simulation, if anything did, and the difference from numpy."""
+    """One mapping: what went wrong in the simulation, if anything did, and the difference from numpy, over one plus the
+    largest magnitude."""
 
     failure: str | None
     difference: float
-    text: str
+    mapping: Mapping
 
 
 def outcomes(name: str, mappings: int, seed: int = 0) -> Iterator[Outcome]:
-    """Mappings of a small model, drawn uniformly from the whole space. Raises AssertionError for an illegal one."""
+    """Mappings of a small model, drawn uniformly from the whole space."""
     workload = small_workload(name)
     dense = {t: tensor.to_dense() for t, tensor in workload.tensors.items()}
-    (output,) = workload.program.outputs
-    yield from judged(workload, {output: MODELS[name].reference(**dense)}, mappings, np.random.default_rng(seed))
-
-
-def judged(workload: Workload, expected: Arrays, mappings: int, rng: np.random.Generator) -> Iterator[Outcome]:
-    """Mappings of ``workload`` beside the dense outputs to expect."""
-    space, cache = whole_space(workload), StorageCache()
+    expected = {workload.program.outputs[0]: MODELS[name].reference(**dense)}
+    space, cache, rng = whole_space(workload), StorageCache(), np.random.default_rng(seed)
     for _ in range(mappings):
-        mapping = space.sample(rng)
-        assert space.violations(mapping) == ()
-        run = evaluate(workload, mapping, space.machine_of(mapping), Limits(max_tokens=10_000_000), cache)
-        worst = 0.0
-        for tensor, want in expected.items():
-            if tensor in run.outputs:
-                scale = 1.0 + float(np.abs(want).max(initial=0.0))
-                worst = max(worst, float(np.abs(run.outputs[tensor].to_dense() - want).max(initial=0.0)) / scale)
-        yield Outcome(run.failure, worst, str(mapping))
+        yield trial(space, expected, rng, cache)
+
+
+def trial(
+    space: MappingSpace, expected: Arrays, rng: np.random.Generator, cache: StorageCache,
+    fusions: Sequence[Fusion] | None = None,
+) -> Outcome:  # fmt: skip
+    """A mapping of the space, or of ``fusions``, beside the dense outputs to expect. Raises AssertionError for an
+    illegal one and for outputs of another name."""
+    mapping = space.sample(rng, fusions)
+    assert space.violations(mapping) == ()
+    run = evaluate(space.workload, mapping, space.machine_of(mapping), Limits(max_tokens=10_000_000), cache)
+    assert run.failure or {*run.outputs} == {*expected}
+    worst = 0.0
+    for tensor, got in run.outputs.items():
+        scale = 1.0 + float(np.abs(expected[tensor]).max(initial=0.0))
+        worst = max(worst, float(np.abs(got.to_dense() - expected[tensor]).max(initial=0.0)) / scale)
+    return Outcome(run.failure, worst, mapping)
