@@ -48,7 +48,7 @@ QUICK = (4, 2)
 
 RANK, LANES = 16, 128
 REGRET = ("cora_adj.mtx.gz", "whitaker3.mtx.gz", "cage8.mtx.gz", "qh1484.mtx.gz", "wiki-Vote.mtx.gz")
-GRID = (16, 32, 64, 128, 256, 512, 1024, 0)
+GRID = (1, 8, 32, 128, 256, 512, 1024, 0)
 """Extents of the exhaustive list per index, 0: whole; 512 shapes of three indices."""
 
 SIMULATED = 5

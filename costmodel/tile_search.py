@@ -148,7 +148,8 @@ class _Descent:
         corners = itertools.product(*({1, extent} for extent in self._frame.extents))
         fitting = [corner for corner in corners if self._value(corner) < math.inf]
         starts += sorted(fitting, key=lambda s: (self._value(s), s))[:CORNERS]
-        return min((self._descended(s) for s in starts), key=lambda s: (self._value(s), s))
+        ends = [self._frame.square(side), *map(self._descended, starts)]
+        return min(ends, key=lambda s: (self._value(s), s))
 
     def _descended(self, shape: Shape) -> Shape:
         while True:
