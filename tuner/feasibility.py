@@ -1,0 +1,56 @@
+"""Feasibility: the probability that an evaluation will not fail, learned from failures told as such."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from tuner.permutation_features import FloatArray
+
+if TYPE_CHECKING:
+    from sklearn.ensemble import RandomForestClassifier
+
+TREES = 50
+
+HIGHEST_THRESHOLD = 0.5
+"""The threshold below which a point is not proposed is drawn anew for every suggestion, from 0 to this: a classifier
+that is wrong about a region cannot keep the search out of it for ever."""
+
+
+@dataclass(frozen=True, slots=True)
+class Feasibility:
+    """A forest (None: nothing has failed yet, all is feasible) and the threshold of this suggestion."""
+
+    forest: RandomForestClassifier | None
+    threshold: float
+
+    @classmethod
+    def fit(cls, features: FloatArray, failed: npt.NDArray[np.bool_], rng: np.random.Generator) -> Feasibility:
+        """``features``: float64[n, features] of everything evaluated, ``failed``: bool[n]."""
+        threshold, seed = float(rng.uniform(0, HIGHEST_THRESHOLD)), int(rng.integers(2**31))
+        if not failed.any():
+            return cls(None, threshold)
+        from sklearn.ensemble import RandomForestClassifier
+
+        forest = RandomForestClassifier(
+            TREES, max_features=0.75, bootstrap=True, min_samples_leaf=1, random_state=seed, n_jobs=1
+        )
+        return cls(forest.fit(features, ~failed), threshold)
+
+    def probability(self, features: FloatArray) -> FloatArray:
+        """float64[points]: probability of success."""
+        if self.forest is None:
+            return np.ones(len(features))
+        classes = list(self.forest.classes_)
+        if True not in classes:
+            return np.zeros(len(features))
+        return np.asarray(self.forest.predict_proba(features)[:, classes.index(True)], np.float64)
+
+    def log_weight(self, features: FloatArray) -> FloatArray:
+        """log probability of success, -inf below the threshold."""
+        probability = self.probability(features)
+        with np.errstate(divide="ignore"):
+            return np.where(probability >= self.threshold, np.log(probability), -np.inf)
