@@ -111,7 +111,7 @@ class Group:
     def draw(self, rng: np.random.Generator, count: int, width: int) -> FloatArray:
         """float64[count, width] with codes in the columns of the group, uniformly. Raises EmptySpace, with the rules
         that forbade most, after ``MOST_DRAWS`` draws without a legal one."""
-        found, missing, kept = [], count, 0
+        found, missing = [], count
         reasons = dict.fromkeys((rule.text for rule in self.left), 0)
         draws = 0
         while missing > 0:
@@ -128,7 +128,6 @@ class Group:
                 reasons[rule.text] += int((~holds).sum())
             found.append(rows[legal][:missing])
             missing -= len(found[-1])
-            kept += len(found[-1])
             draws = 0 if len(found[-1]) else draws + size
             if draws >= MOST_DRAWS:
                 blame = ", ".join(f"{text!r} ({n} times)" for text, n in sorted(reasons.items(), key=lambda r: -r[1]))

@@ -18,8 +18,8 @@ from studies.pareto import pareto_front
 from tuner.permutation_features import FloatArray
 from tuner.surrogate import NEVER, Goal, Ingredients, Surrogate, scaled
 
-STARTS, INCUMBENTS, ROUNDS = 8, 3, 20
-"""Of local search: best candidates and best evaluated points it starts from, and the steps it takes at most."""
+INCUMBENTS = 3
+"""Best evaluated points whose neighbours are candidates."""
 
 SPREAD = 128
 """Draws of which a startup point is the one farthest from what is known."""
@@ -135,7 +135,7 @@ class _Round(Generic[P]):
         allowed, estimates = self._allowed([*hints, *drawn])
         if not allowed:
             return None
-        if estimates is not None and number % 2 == 0:
+        if estimates is not None and self._ingredients.prior and number % 2 == 0:
             own = estimates[:, : self._goal.objectives]
             weights = self._rng.dirichlet(np.ones(self._goal.objectives))
             return allowed[int(np.argmin(scaled(own, bool((own > 0).all())) @ weights))]
@@ -200,9 +200,9 @@ class _Round(Generic[P]):
         if max(scores.values()) <= NEVER:  # all too likely to fail: the likeliest to succeed
             chances = surrogate.feasibility.probability(self._matrix(pool))
             return pool[int(np.argmax(chances))], NEVER
-        best = sorted(pool, key=lambda p: -scores[p])[:STARTS]
+        best = sorted(pool, key=lambda p: -scores[p])[: self._ingredients.starts]
         current = best if self._ingredients.local_search else []
-        for _ in range(ROUNDS):
+        for _ in range(self._ingredients.rounds):
             around = [[n for n in self._domain.neighbours(p, self._rng) if n not in self._seen] for p in current]
             fresh = [n for n in dict.fromkeys(n for near in around for n in near) if n not in scores]
             fresh = self._allowed(fresh)[0]

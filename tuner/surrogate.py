@@ -26,8 +26,8 @@ NEVER = -1e300
 class Ingredients:
     """Switches, for comparison. ``prior``: the estimate as prior mean. ``classifier``: of failures. ``local_search``:
     beside drawn candidates. ``fantasies``: a batch foresees its own results. ``log_objective``: positive quantities are
-    modelled by their logarithm. ``candidates``: points drawn per suggestion. ``startup``: evaluations before the model
-    is asked. ``priors``: of the hyperparameters."""
+    modelled by their logarithm. ``candidates``: points drawn per suggestion; ``starts`` and ``rounds`` of local search.
+    ``startup``: evaluations before the model is asked. ``priors``: of the hyperparameters."""
 
     prior: bool = True
     classifier: bool = True
@@ -35,6 +35,8 @@ class Ingredients:
     fantasies: bool = True
     log_objective: bool = True
     candidates: int = 2000
+    starts: int = 8
+    rounds: int = 20
     startup: int = 6
     priors: Priors = field(default_factory=Priors)
 
