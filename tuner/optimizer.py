@@ -149,21 +149,29 @@ class Optimizer:
         if self.evaluations is None and self.regret is None and not math.isfinite(self.space.size):
             raise InputError("an infinite space needs a stopping rule: give evaluations or regret")
         while points := self.ask(batch):
-            futures = [None if executor is None else executor.submit(evaluate, p) for p in points]
-            for point, future in zip(points, futures, strict=True):
-                try:
-                    values = evaluate(point) if future is None else future.result(timeout)
-                except BrokenExecutor as error:
-                    self._pending.clear()
-                    raise StudyError(f"the executor broke at {point} ({error}): told trials are kept") from error
-                except Overdue as error:
-                    self.tell(point, failure=_overdue(future, timeout, error))
-                except Exception as error:  # whatever a user's evaluator raises is a result
-                    self.tell(point, failure=f"raised {type(error).__name__}: {error}")
-                else:
-                    self.tell(point, values)
+            try:
+                self._evaluate(points, evaluate, executor, timeout)
+            except BrokenExecutor as error:
+                self._pending.clear()
+                raise StudyError(f"the executor broke ({error}): {len(self.trials)} told trials are kept") from error
         assert self.stopped is not None
         return self.stopped
+
+    def _evaluate(
+        self, points: list[Point], evaluate: Callable[[Point], Values], executor: Executor | None, timeout: float | None
+    ) -> None:
+        futures = [None if executor is None else executor.submit(evaluate, p) for p in points]
+        for point, future in zip(points, futures, strict=True):
+            try:
+                values = evaluate(point) if future is None else future.result(timeout)
+            except BrokenExecutor:
+                raise
+            except Overdue as error:
+                self.tell(point, failure=_overdue(future, timeout, error))
+            except Exception as error:  # whatever a user's evaluator raises is a result
+                self.tell(point, failure=f"raised {type(error).__name__}: {error}")
+            else:
+                self.tell(point, values)
 
     def front(self) -> list[Trial]:
         """Pareto-optimal trials within the budgets, by the first objective."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import numbers
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -172,7 +173,7 @@ class Integer(_Scaled):
         return self.low + int(code)
 
     def code(self, value: Any) -> float:
-        if isinstance(value, bool) or value != int(value) or not self.low <= value <= self.high:
+        if isinstance(value, bool) or not isinstance(value, numbers.Integral) or not self.low <= value <= self.high:
             raise self._refuse(value, f"an integer from {self.low} to {self.high}")
         return float(int(value) - self.low)
 
@@ -213,7 +214,7 @@ class Real(_Scaled):
         return min(max(float(found), self.low), self.high)
 
     def code(self, value: Any) -> float:
-        if isinstance(value, bool) or not isinstance(value, int | float) or not self.low <= value <= self.high:
+        if isinstance(value, bool) or not isinstance(value, numbers.Real) or not self.low <= value <= self.high:
             raise self._refuse(value, f"a number from {self.low} to {self.high}")
         return float(self._scale(np.array([value], np.float64), self.low, self.high)[0, 0])
 
