@@ -1,0 +1,43 @@
+"""A sampler of one's own over a mapping space: change one knob of the best mapping so far, by Optuna's interface."""
+
+import numpy as np
+import optuna
+
+from costmodel import estimate
+from mapper.errors import IllegalMapping
+from mapper.machine import load_machine
+from mapper.notation import parse_program
+from mapper.space import MappingSpace
+from mapper.synthetic import uniform
+from mapper.workload import Workload
+from tuner.samplers import TrialChooser
+
+
+class OneKnob(optuna.samplers.RandomSampler):
+    """Keeps the best trial's choices but for one knob, which is drawn, as are knobs that it brings."""
+
+    def infer_relative_search_space(self, study, trial):
+        if not any(t.state == optuna.trial.TrialState.COMPLETE for t in study.get_trials(deepcopy=False)):
+            return {}
+        kept = dict(study.best_trial.distributions)
+        kept.pop(list(kept)[np.random.default_rng(trial.number).integers(len(kept))])
+        return kept
+
+    def sample_relative(self, study, trial, search_space):
+        return {name: study.best_trial.params[name] for name in search_space}
+
+
+def cycles(trial: optuna.Trial) -> float:
+    """The model's estimate; an illegal choice is a pruned trial."""
+    try:
+        mapping = space.choose(TrialChooser(trial))
+        return estimate(space.workload, mapping, space.machine_of(mapping)).latency_cycles
+    except IllegalMapping as error:
+        raise optuna.TrialPruned(str(error)) from error
+
+
+a, b = (uniform((300, 300), 0.02, seed) for seed in (1, 2))
+space = MappingSpace(Workload(parse_program("Z(i,j) = A(i,k) * B(k,j)"), {"A": a, "B": b}), load_machine("rda"))
+study = optuna.create_study(sampler=OneKnob(seed=0))
+study.optimize(cycles, n_trials=100)
+print(study.best_value, study.best_params)
