@@ -12,12 +12,14 @@ from mapper.program import Statement
 from mapper.space import MappingSpace
 
 
-def default_mapping(space: MappingSpace) -> Mapping:
-    """Nothing fused, row-major loops (Gustavson for a matrix product), row-dense compressed formats, one lane, no reuse
-    between tiles, and the largest square power-of-two tile whose dense footprint fits the buffer. Machine knobs keep
-    the machine's own value where they offer it. Other limits of the space do not apply.
+def default_mapping(space: MappingSpace, variant: str = "") -> Mapping:
+    """Of the program as written, or of a rewriting of it: nothing fused, row-major loops (Gustavson for a matrix
+    product), row-dense compressed formats, one lane, no reuse between tiles, and the largest square power-of-two tile
+    whose dense footprint fits the buffer. Machine knobs keep the machine's own value where they offer it. Other limits
+    of the space do not apply.
     """
-    workload, program = space.workload, space.workload.program
+    workload = space.workload.variant(variant)
+    program = workload.program
     cuts = (True,) * len(program.edges)
     loops = tuple(
         _default_loops(statement, workload.extents[number], space.machine)
@@ -28,7 +30,7 @@ def default_mapping(space: MappingSpace) -> Mapping:
     own = {name: getattr(space.machine, name) for name in space.limits.machine}
     knobs = sorted(space.limits.machine.items())
     machine = tuple((name, own[name] if own[name] in values else values[0]) for name, values in knobs)
-    return Mapping(cuts, loops, formats, "none", machine)
+    return Mapping(cuts, loops, formats, "none", machine, variant)
 
 
 def _default_loops(statement: Statement, extents: dict[str, int], machine: Machine) -> Loops:

@@ -111,13 +111,13 @@ class FusedRegion:
         """Inverse of ``order``. Raises IllegalMapping for orders that do not serve the region."""
         rank = 0
         for alternative in self.orders:
-            whole = self._merged(alternative, orders)
+            whole = self.merged(alternative, orders)
             if whole is not None:
                 return rank + alternative.rank(whole)
             rank += alternative.count()
         raise IllegalMapping([Violation("order", order_text(orders), "orders that serve the region", self.label)])
 
-    def _merged(self, alternative: PartialOrder, orders: Orders) -> tuple[str, ...] | None:
+    def merged(self, alternative: PartialOrder, orders: Orders) -> tuple[str, ...] | None:
         """One order of all logical indices that gives every statement its own, None if there is none."""
         before = set(alternative.before)
         for (number, _), order in zip(self._indices_by_statement, orders, strict=True):
@@ -167,6 +167,19 @@ class FusedRegion:
                 return tuple(names[name] for name in order.unrank(rank))
             rank -= order.count()
         raise IndexError(rank)
+
+    def tile_rank(self, tiled: frozenset[LogicalIndex], before: frozenset[tuple[LogicalIndex, LogicalIndex]]) -> int:
+        """Number of the first order of the tile loops of ``tiled`` in which the first of each pair precedes the
+        second. Raises IllegalMapping if there is none."""
+        wanted = {(self._name(*a), self._name(*b)) for a, b in before}
+        rank = 0
+        for order in self.tile_orders(tiled):
+            joined = PartialOrder(order.elements, order.before | wanted)
+            if joined.cycle() is None:
+                return rank + order.rank(joined.unrank(0))
+            rank += order.count()
+        text = ", ".join(sorted(f"{a} before {b}" for a, b in wanted))
+        raise IllegalMapping([Violation("tile-order", text, "an order of the tile loops that is allowed", self.label)])
 
     @cached_property
     def parallel_indices(self) -> tuple[tuple[LogicalIndex, int | None], ...]:

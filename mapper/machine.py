@@ -144,7 +144,7 @@ class Machine:
     def with_fields(self, **changes: Any) -> Machine:
         """A copy with other numeric fields; unknown names and non-numeric values raise InputError."""
         for name, value in changes.items():
-            _check_field(name, value)
+            check_field(name, value)
         return dataclasses.replace(self, **changes)
 
 
@@ -179,7 +179,8 @@ def _preset(name: str) -> dict[str, Any]:
     return fields
 
 
-def _check_field(name: str, value: Any) -> None:
+def check_field(name: str, value: Any) -> None:
+    """Raises InputError for an unknown field, one that is no number, and a value that it cannot have."""
     if name not in numeric_fields():
         raise InputError(f"unknown machine field {name!r}.{nearest(name, numeric_fields())}")
     if value is None and name in OPTIONAL_FIELDS:

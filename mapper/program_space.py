@@ -5,7 +5,7 @@ from __future__ import annotations
 import bisect
 import itertools
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -51,11 +51,12 @@ class ProgramSpace:
 
     @cached_property
     def _listed(self) -> list[Fusion]:
-        found = itertools.islice(self._fusions(self._undecided), MOST_FUSIONS + 1)
+        found = itertools.islice(self._fusions(self.undecided), MOST_FUSIONS + 1)
         return [fusion for fusion in found if self._has_order(fusion)]
 
     @property
-    def _undecided(self) -> Partition:
+    def undecided(self) -> Partition:
+        """No edge decided yet."""
         return Partition.of(self.workload.program, self.limits.orders)
 
     def _fusions(self, partition: Partition) -> Iterator[Fusion]:
@@ -65,10 +66,10 @@ class ProgramSpace:
             except IllegalMapping as error:
                 self.reasons += error.violations
             return
-        for following in self._options(partition):
+        for following in self.options(partition):
             yield from self._fusions(following)
 
-    def _options(self, partition: Partition) -> list[Partition]:
+    def options(self, partition: Partition) -> list[Partition]:
         """The next edge cut, then fused, as far as regions and limits allow."""
         limits, edge = self.limits, partition.edge
         assert edge is not None
@@ -91,7 +92,7 @@ class ProgramSpace:
         fixed = [
             (tensor, allowed)
             for tensor in stored_tensors(self.workload, fusion.cuts)
-            for allowed in [self._allowed_formats(tensor)]
+            for allowed in [self.formats(tensor)]
             if all(f.mode_order is not None for f in allowed)
         ]
         if not fixed:
@@ -102,7 +103,7 @@ class ProgramSpace:
             misfits = [
                 _format_order(tensor, " or ".join(map(str, allowed)), loops)
                 for tensor, allowed in fixed
-                if not any(self._suits(tensor, f, loops) for f in allowed)
+                if not any(self.suits(tensor, f, loops) for f in allowed)
             ]
             if not misfits:
                 return True
@@ -131,7 +132,7 @@ class ProgramSpace:
 
     def weight(self, fusion: Fusion) -> int:
         """Number of mappings with these cuts."""
-        loops: int = math.prod(self._region(region).count for region in fusion.regions)
+        loops: int = math.prod(self.region_space(region).count for region in fusion.regions)
         return loops * math.prod(len(choices) for _, choices in self._knobs(fusion))
 
     def draw(self, rng: np.random.Generator, fusion: Fusion | None = None) -> Mapping:
@@ -140,24 +141,24 @@ class ProgramSpace:
         fusion = fusion or self._draw_fusion(rng)
         loops: dict[int, Loops] = {}
         for region in fusion.regions:
-            loops |= self._region(region).draw(rng)
+            loops |= self.region_space(region).draw(rng)
         picks = {name: choices[int(rng.integers(len(choices)))] for name, choices in self._knobs(fusion)}
         return self._assemble(fusion, loops, picks)
 
     def _draw_fusion(self, rng: np.random.Generator) -> Fusion:
         if self.listed:
             return self.fusions[bisect.bisect_right(self._running, draw(rng, self._running[-1]))]
-        partition = self._undecided
+        partition = self.undecided
         while partition.edge is not None:
-            options = self._options(partition)
+            options = self.options(partition)
             partition = options[int(rng.integers(len(options)))]
         return partition.fusion()
 
     def choose(self, chooser: Chooser) -> Mapping:
         """The mapping that ``chooser`` makes; edges that must be cut or fused are not asked."""
-        partition = self._undecided
+        partition = self.undecided
         while (edge := partition.edge) is not None:
-            options = self._options(partition)
+            options = self.options(partition)
             if not options:
                 raise IllegalMapping(self.reasons[-1:])
             cut = len(options) == 1
@@ -167,16 +168,55 @@ class ProgramSpace:
         fusion = partition.fusion()
         loops: dict[int, Loops] = {}
         for region in fusion.regions:
-            loops |= self._region(region).choose(chooser)
+            loops |= self.region_space(region).choose(chooser)
         picks = {knob: pick(chooser, knob, list(choices)) for knob, choices in self._knobs(fusion)}
         return self._assemble(fusion, loops, picks)
 
-    def _region(self, region: FusedRegion) -> RegionSpace:
+    def fusion_of(self, cuts: Sequence[bool]) -> Fusion:
+        """The fusion with these cuts. Raises IllegalMapping for cuts that regions or limits exclude."""
+        partition = self.undecided
+        for cut in cuts:
+            following = next((p for p in self.options(partition) if p.decided[-1] == cut), None)
+            if following is None:
+                assert partition.edge is not None
+                got, where = "cut" if cut else "fused", partition.edge.name
+                raise IllegalMapping([Violation("edge", got, "what regions and limits allow", where)])
+            partition = following
+        return partition.fusion()
+
+    def answers(self, mapping: Mapping) -> dict[str, Any]:
+        """What a chooser must answer to get ``mapping``, knobs that it will not be asked included. Raises
+        IllegalMapping for cuts, orders and formats that the space does not have."""
+        loops = dict(enumerate(mapping.loops))
+        cuts = zip(self.workload.program.edges, mapping.cuts, strict=True)
+        found: dict[str, Any] = {f"{self.prefix}cut.{e.name}": "cut" if cut else "fused" for e, cut in cuts}
+        for region in self.fusion_of(mapping.cuts).regions:
+            found |= self.region_space(region).answers(loops)
+        forms = self.formats_of(mapping)
+        found |= {f"{self.prefix}format.{tensor}": str(form) for tensor, form in forms.items()}
+        return found | {"residency": mapping.residency} | {f"machine.{k}": v for k, v in mapping.machine}
+
+    def formats_of(self, mapping: Mapping) -> dict[str, Format]:
+        """The allowed format by which each stored tensor is stored. Raises IllegalMapping where there is none."""
+        orders = {n: loops.order for n, loops in enumerate(mapping.loops)}
+        found = {}
+        for tensor, form in mapping.stored_formats():
+            alike = [f for f in self.formats(tensor) if (f.kinds, f.dtype) == (form.kinds, form.dtype)]
+            suited = next((f for f in alike if self.suits(tensor, f, orders)), None)
+            if suited is None:
+                limit = " or ".join(map(str, self.formats(tensor)))
+                raise IllegalMapping([Violation("format", str(form), f"{limit}, as the loops walk it", tensor)])
+            found[tensor] = suited
+        return found
+
+    def region_space(self, region: FusedRegion) -> RegionSpace:
+        """The knobs of one region."""
         if region not in self._regions:
             self._regions[region] = RegionSpace(self.workload, region, self.limits, self.prefix)
         return self._regions[region]
 
-    def _allowed_formats(self, tensor: str) -> tuple[Format, ...]:
+    def formats(self, tensor: str) -> tuple[Format, ...]:
+        """Formats in which a tensor may be stored, as far as loop orders suit them."""
         if tensor in self.limits.formats:
             return self.limits.formats[tensor]
         if tensor not in self._offered:
@@ -189,7 +229,7 @@ class ProgramSpace:
             )
         return self._offered[tensor]
 
-    def _suits(self, tensor: str, form: Format, orders: dict[int, tuple[str, ...]]) -> bool:
+    def suits(self, tensor: str, form: Format, orders: dict[int, tuple[str, ...]]) -> bool:
         """Whether every access of ``tensor`` walks the modes in the order that the format fixes, if it fixes one."""
         return form.mode_order is None or all(
             tuple(access.indices.index(i) for i in orders[number] if i in access.indices) == form.mode_order
@@ -202,15 +242,15 @@ class ProgramSpace:
         """(name, choices) of the knobs that are independent once the cuts are chosen, in a fixed order."""
         limits = self.limits
         knobs: list[tuple[str, tuple[Any, ...]]] = [
-            (f"{self.prefix}format.{tensor}", tuple(map(str, self._allowed_formats(tensor))))
+            (f"{self.prefix}format.{tensor}", tuple(map(str, self.formats(tensor))))
             for tensor in stored_tensors(self.workload, fusion.cuts)
         ]
-        knobs.append(("residency", self._residencies))
+        knobs.append(("residency", self.residencies))
         knobs += [(f"machine.{name}", values) for name, values in sorted(limits.machine.items())]
         return knobs
 
     @cached_property
-    def _residencies(self) -> tuple[str, ...]:
+    def residencies(self) -> tuple[str, ...]:
         """Residencies that may be legal: without memory nothing is loaded, and ``keep`` needs a second buffer."""
         if self.machine.dram_channels is None:
             return ("none",)
@@ -222,8 +262,8 @@ class ProgramSpace:
         orders = {n: own.order for n, own in loops.items()}
         for tensor in sorted(stored_tensors(self.workload, fusion.cuts)):
             chosen = picks[f"{self.prefix}format.{tensor}"]
-            form = next(f for f in self._allowed_formats(tensor) if str(f) == chosen)
-            if not self._suits(tensor, form, orders):
+            form = next(f for f in self.formats(tensor) if str(f) == chosen)
+            if not self.suits(tensor, form, orders):
                 raise IllegalMapping([_format_order(tensor, str(form), orders)])
             formats.append((tensor, form.kinds))
             dtypes += [(tensor, form.dtype)] * (form.dtype != FP32)

@@ -5,16 +5,20 @@ from __future__ import annotations
 import bisect
 import itertools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Protocol, TypeVar
 
 import numpy as np
 
+from mapper.errors import IllegalMapping
 from mapper.fusion import FusedRegion, Orders, draw, order_text
+from mapper.linear_orders import PartialOrder
 from mapper.mapping import Lane, Loops
 from mapper.regions import LogicalIndex
 from mapper.space_limits import SpaceLimits
+from mapper.violation import Violation
 from mapper.workload import Workload
 
 MOST_TILES = 1024
@@ -26,6 +30,17 @@ MOST_TEXTS = 120
 Choice = TypeVar("Choice", bound=str | int | float | None)
 Lanes = tuple[tuple[LogicalIndex, int], ...]
 """Lanes of each parallel logical index."""
+
+
+@dataclass(frozen=True, slots=True)
+class RegionChoice:
+    """Loops of a region by logical index: a loop order per statement, (index, extent) of the tile loops outer to inner,
+    lanes, and how they share coordinates (of no meaning without lanes)."""
+
+    orders: Orders
+    tiles: tuple[tuple[LogicalIndex, int], ...]
+    lanes: Lanes
+    partition: str
 
 
 class Chooser(Protocol):
@@ -65,7 +80,7 @@ class RegionSpace:
         chosen = {leader: tiles[draw(rng, len(tiles))] for leader, tiles in extents.items()}
         order = self.region.tile_order(tiled, draw(rng, self.region.tile_order_count(tiled)))
         partition = self.limits.partitions[draw(rng, len(self.limits.partitions)) if lanes else 0]
-        return self._loops(orders, [(leader, chosen[leader]) for leader in order], lanes, partition)
+        return self.loops(RegionChoice(orders, tuple((leader, chosen[leader]) for leader in order), lanes, partition))
 
     def choose(self, chooser: Chooser) -> dict[int, Loops]:
         """Loops that ``chooser`` makes, one named knob at a time."""
@@ -83,7 +98,63 @@ class RegionSpace:
         partition = self.limits.partitions[0]
         if lanes:
             partition = pick(chooser, f"{self.prefix}partition.{region.label}", self.limits.partitions)
-        return self._loops(orders, [(leader, extents[leader]) for leader in order], lanes, partition)
+        return self.loops(RegionChoice(orders, tuple((leader, extents[leader]) for leader in order), lanes, partition))
+
+    def loops(self, choice: RegionChoice) -> dict[int, Loops]:
+        """The loops of every statement."""
+        found = {}
+        for number, order in zip(self.region.statements, choice.orders, strict=True):
+            own = {self.region.leaders[number, i]: i for i in order}
+            parallel: tuple[Lane, ...] = tuple((own[x], n, choice.partition) for x, n in choice.lanes if x in own)
+            found[number] = Loops(order, tuple((own[x], tile) for x, tile in choice.tiles if x in own), parallel)
+        return found
+
+    def choice(self, loops: Mapping[int, Loops]) -> RegionChoice:
+        """Inverse of ``loops``. Raises IllegalMapping for statements that order their tile loops differently."""
+        leaders = self.region.leaders
+        own = [(n, loops[n]) for n in self.region.statements]
+        tiles = {leaders[n, i]: tile for n, known in own for i, tile in known.tiles}
+        names = {_index_name(leader): leader for leader in self.region.indices if leader in tiles}
+        pairs = {(_index_name(a), _index_name(b)) for a, b in self._tile_pairs(loops)}
+        order = PartialOrder(tuple(names), frozenset(pairs))
+        if cycle := order.cycle():
+            text = f"tile loops {' above '.join((*cycle, cycle[0]))}"
+            raise IllegalMapping([Violation("tile-order", text, "one order for all statements", self.region.label)])
+        count = {leaders[n, i]: lanes for n, known in own for i, lanes, _ in known.parallel}
+        lanes = next((known for known in self.lanes if dict(known) == count), tuple(count.items()))
+        partitions = [partition for _, known in own for *_, partition in known.parallel]
+        partition = next(iter(partitions), self.limits.partitions[0])
+        return RegionChoice(
+            tuple(o.order for _, o in own),
+            tuple((names[x], tiles[names[x]]) for x in order.unrank(0)),
+            lanes,
+            partition,
+        )
+
+    def answers(self, loops: Mapping[int, Loops]) -> dict[str, str | int]:
+        """What a chooser must answer to get ``loops``, knobs that it will not be asked included. Raises IllegalMapping
+        for orders that do not serve the region."""
+        region, prefix, choice = self.region, self.prefix, self.choice(loops)
+        tiles, every = dict(choice.tiles), frozenset(self.tiles)
+        found: dict[str, str | int] = {
+            f"{prefix}lanes.{region.label}": self._lanes_text(choice.lanes),
+            f"{prefix}partition.{region.label}": choice.partition,
+        }
+        ranks = {"order": (region.rank(choice.orders), self._order_texts)}
+        if frozenset(tiles) <= every:
+            ranks["tileorder"] = region.tile_rank(every, self._tile_pairs(loops)), self._tile_texts
+        for knob, (rank, texts) in ranks.items():
+            found[f"{prefix}{knob}.{region.label}"] = texts[rank] if texts else rank
+        for leader in self.tiles:
+            name, tile, extents = _index_name(leader), tiles.get(leader, 0), self._extents(leader)
+            found[f"{prefix}tiled.{name}"] = "yes" if tile else "no"
+            found[f"{prefix}tile.{name}"] = extents.index(tile) if tile in extents else -1
+        return found
+
+    def _tile_pairs(self, loops: Mapping[int, Loops]) -> frozenset[tuple[LogicalIndex, LogicalIndex]]:
+        """Pairs of tile loops of which the first stands above the second in some statement."""
+        nests = ([self.region.leaders[n, i] for i, _ in loops[n].tiles] for n in self.region.statements)
+        return frozenset(pair for nest in nests for pair in itertools.pairwise(nest))
 
     @cached_property
     def lanes(self) -> tuple[Lanes, ...]:
@@ -146,7 +217,7 @@ class RegionSpace:
 
     def _choose_tile(self, chooser: Chooser, leader: LogicalIndex, choices: tuple[int, ...]) -> int:
         """Whether to tile is one knob, the extent another: not to tile drops a loop, it is no mere large extent."""
-        name, extents = f"S{leader[0]}.{leader[1]}", self._extents(leader)
+        name, extents = _index_name(leader), self._extents(leader)
         if len(extents) < len(choices) and chooser.categorical(f"{self.prefix}tiled.{name}", ["yes", "no"]) == "no":
             return 0
         if len(extents) == 1:
@@ -175,12 +246,6 @@ class RegionSpace:
         first = self.region.statements[0]
         return " ".join(f"{i if n == first else f'S{n}.{i}'} x{count}" for (n, i), count in lanes) or "none"
 
-    def _loops(
-        self, orders: Orders, tiles: list[tuple[LogicalIndex, int]], lanes: Lanes, partition: str
-    ) -> dict[int, Loops]:
-        found = {}
-        for number, order in zip(self.region.statements, orders, strict=True):
-            own = {self.region.leaders[number, i]: i for i in order}
-            parallel: tuple[Lane, ...] = tuple((own[x], count, partition) for x, count in lanes if x in own)
-            found[number] = Loops(order, tuple((own[x], tile) for x, tile in tiles if x in own), parallel)
-        return found
+
+def _index_name(leader: LogicalIndex) -> str:
+    return f"S{leader[0]}.{leader[1]}"

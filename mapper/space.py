@@ -12,8 +12,9 @@ from __future__ import annotations
 
 import bisect
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -22,6 +23,7 @@ from mapper.fusion import Fusion, draw
 from mapper.legality import violations
 from mapper.machine import Machine
 from mapper.mapping import Mapping
+from mapper.mapping_text import mapping_changes
 from mapper.program_space import ProgramSpace
 from mapper.region_space import Chooser, pick
 from mapper.space_limits import SpaceLimits, check_names
@@ -101,8 +103,46 @@ class MappingSpace:
         """
         return self.programs[pick(chooser, "rewrite", list(self.programs))].choose(chooser)
 
+    def params(self, mapping: Mapping) -> dict[str, Any]:
+        """The value of every knob that ``choose`` asks on the way to ``mapping``: its inverse; the first where
+        several answers give the mapping. Raises IllegalMapping, with knob or rule, for a mapping outside the space."""
+        if mapping.variant not in self.programs:
+            limit = " or ".join(label or "the program as written" for label in self.programs)
+            raise IllegalMapping([Violation("rewrite", mapping.variant or "the program as written", limit, "mapping")])
+        known = {"rewrite": mapping.variant} | self.programs[mapping.variant].answers(mapping)
+        chooser = _Answers(known)
+        if (made := self.choose(chooser)) != mapping:
+            text = "; ".join(mapping_changes(self.workload.program, made, mapping)) or "a machine field without a knob"
+            raise IllegalMapping([Violation("space", text, "what the space offers", "mapping")])
+        return chooser.chosen
+
+    def neighbours(self, mapping: Mapping) -> Iterator[Mapping]:
+        """Legal mappings one knob away from a legal one, each once, in a fixed order; those of a mapping in the space
+        are in the space. ``neighbours.Neighbourhood`` says what one knob is."""
+        from mapper.neighbours import Neighbourhood  # which needs the space
+
+        return iter(Neighbourhood(self, mapping))
+
     def _weighed(self, fusions: Sequence[Fusion]) -> list[int]:
         return list(itertools.accumulate(self._program_of(f).weight(f) for f in fusions))
 
     def _program_of(self, fusion: Fusion) -> ProgramSpace:
         return next(p for p in self.programs.values() if p.workload.program is fusion.program)
+
+
+class _Answers:
+    """A chooser that answers from a table and remembers what was asked."""
+
+    def __init__(self, known: dict[str, Any]) -> None:
+        self.known, self.chosen = known, dict[str, Any]()
+
+    def categorical(self, name: str, choices: Sequence[Any]) -> Any:
+        value = self.known.get(name)
+        if value not in choices:
+            limit = f"one of {', '.join(map(str, choices))}"
+            raise IllegalMapping([Violation("space", f"{value}", limit, name)])
+        self.chosen[name] = value
+        return value
+
+    def integer(self, name: str, low: int, high: int) -> int:
+        return int(self.categorical(name, range(low, high + 1)))

@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from mapper.datasets import find_data, load_tensor
+from mapper.document import Place
 from mapper.errors import InputError
 from mapper.seeded_draws import revalued
 from mapper.synthetic import generate
 from mapper.tensor import SparseTensor
 from mapper.workload import Workload
-from studies.document import Place
 from studies.records import DatasetRecord
 from studies.spec import StudySpec, TensorSource
 

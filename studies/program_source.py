@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from mapper.document import Document, Place, read_document
 from mapper.errors import InputError, NotationError, nearest
 from mapper.notation import locate, parse_einsum, parse_program
 from mapper.program import Program
 from mapper.teaal_program import teaal_text
 from mapper.tensor import SparseTensor
-from studies.document import Document, Place, read_document
 from studies.schema import ProgramModel
 
 KINDS = ("notation", "einsum", "torch", "teaal")

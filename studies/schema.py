@@ -11,8 +11,8 @@ from typing import Annotated, Any, Literal, get_args
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 from pydantic_core import ErrorDetails
 
+from mapper.document import Document, Place
 from mapper.errors import InputError, nearest
-from studies.document import Document, Place
 
 
 def _listed(value: Any) -> Any:

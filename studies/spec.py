@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import Any
 
 from mapper.canonical import content_hash, plain
+from mapper.document import Document, Place, read_document
 from mapper.errors import InputError
 from mapper.machine import Machine
 from mapper.program import Program
 from mapper.space_limits import SpaceLimits
 from mapper.synthetic import KINDS
 from mapper.tensor import SparseTensor
-from studies.document import Document, Place, read_document
 from studies.program_source import ProgramSource, read_program
 from studies.schema import SpecModel, TensorModel, read_schema
 from studies.spec_space import program_modes, read_space

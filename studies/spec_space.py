@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from mapper.document import Document
 from mapper.errors import InputError
 from mapper.formats import Format, parse_format
 from mapper.machine import Machine, load_machine, numeric_fields
@@ -13,7 +14,6 @@ from mapper.program import Program
 from mapper.residency import RESIDENCIES
 from mapper.rewrites import KINDS, variants
 from mapper.space_limits import Scalar, SpaceLimits
-from studies.document import Document
 from studies.schema import MappingModel, SpecModel
 
 UNTILED = 0

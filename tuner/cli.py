@@ -11,7 +11,7 @@ from typing import NoReturn
 import typer
 
 from mapper.errors import EmptySpace, IllegalMapping, InputError, SparseLoomError, StudyError
-from tuner import cli_data, cli_import, cli_machine, cli_study, cli_trace, cli_tune
+from tuner import cli_data, cli_import, cli_machine, cli_mapping, cli_study, cli_trace, cli_tune
 
 FAILED, WRONG_INPUT = 1, 2
 
@@ -25,6 +25,9 @@ app = typer.Typer(
 app.command()(cli_tune.tune)
 app.command()(cli_study.report)
 app.command("import")(cli_import.import_model)
+app.command()(cli_mapping.simulate)
+app.command()(cli_mapping.estimate)
+app.command()(cli_mapping.explain)
 app.command()(cli_trace.trace)
 app.add_typer(cli_study.app, name="study")
 app.add_typer(cli_machine.app, name="machine")

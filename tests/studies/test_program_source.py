@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from mapper.document import parse_document
 from mapper.errors import InputError
-from studies.document import parse_document
 from studies.inputs import dataset_records, load_workload
 from studies.spec import StudySpec, TensorSource, read_spec
 

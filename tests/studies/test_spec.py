@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from mapper.document import parse_document
 from mapper.errors import InputError
 from mapper.formats import parse_format
 from mapper.machine import load_machine
 from mapper.space_limits import SpaceLimits
-from studies.document import parse_document
 from studies.spec import StudySpec, TensorSource, load_spec, read_spec, spec_from_values
 
 GCN = """\

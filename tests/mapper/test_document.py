@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from mapper.document import Document, parse_document, read_document
 from mapper.errors import InputError, NotationError
-from studies.document import Document, parse_document, read_document
 
 PROGRAMS = {
     "literal": "program: |\n  # product\n\n  Z(i,j) = A(i,k)\n    * QQ(k,j)\n",

@@ -107,7 +107,7 @@ def parse_document(text: str, file: str) -> Document:
     except yaml.YAMLError as error:
         raise InputError(f"{file}: not valid YAML: {error}") from error
     if root is None:
-        raise InputError(f"{file}: is empty; a study needs at least the keys program and tensors")
+        raise InputError(f"{file}: is empty; it must hold keys and their values")
     values = _convert(document, root, (), ())
     return Document(file, values, text, document.nodes, document.keys)
 
