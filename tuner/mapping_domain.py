@@ -5,10 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
+from scipy.spatial.distance import pdist
 
 from mapper.errors import IllegalMapping
 from mapper.mapping import Mapping as MappingValue
@@ -17,6 +19,9 @@ from tuner.permutation_features import FloatArray
 
 MOST_NEIGHBOURS = 16
 """Neighbours that a step of a local search looks at, drawn from all: each may cost an estimate."""
+
+SCALED = 64
+"""Mappings drawn to find how far features spread."""
 
 Estimate = Callable[[Sequence[MappingValue]], Sequence[Mapping[str, float] | None]]
 """Estimates of mappings by name of the quantity; None for one that may not be simulated."""
@@ -59,13 +64,25 @@ class MappingDomain:
         self._features, self._estimate = features, estimate
         self._known: dict[MappingValue, tuple[float, ...]] = {}
 
-    @property
+    @cached_property
     def groups(self) -> npt.NDArray[np.int64]:
         """One length scale per knob, or per feature where knobs are not told apart."""
         own = getattr(self._features, "groups", None)
         if own is not None:
             return np.unique(np.asarray(own), return_inverse=True)[1].astype(np.int64)
         return np.arange(len(self._features.vector(self.space.sample(np.random.default_rng(0)))))
+
+    @cached_property
+    def _scale(self) -> FloatArray:
+        """float64[features]: makes the mappings of a fixed sample that are farthest apart in a knob differ by 1 in it."""
+        rng = np.random.default_rng(0)
+        rows = np.array([self._features.vector(self.space.sample(rng)) for _ in range(SCALED)])
+        widths = np.ptp(rows, axis=0)
+        scale = 1 / np.where(widths > 0, widths, 1.0)
+        for group in range(int(self.groups.max()) + 1):
+            own = (rows * scale)[:, self.groups == group]
+            scale[self.groups == group] /= np.sqrt(max(pdist(own, "sqeuclidean").max(), 1.0))
+        return scale
 
     def sample(self, rng: np.random.Generator, count: int) -> list[MappingValue]:
         """Uniform legal mappings."""
@@ -82,8 +99,8 @@ class MappingDomain:
         """Mapping spaces are not listed."""
 
     def features(self, points: Sequence[MappingValue]) -> FloatArray:
-        """float64[points, features]."""
-        return np.array([self._features.vector(p) for p in points], np.float64)
+        """float64[points, features], scaled."""
+        return np.array([self._features.vector(p) for p in points], np.float64) * self._scale
 
     def estimates(self, points: Sequence[MappingValue]) -> FloatArray | None:
         """float64[points, quantities]; NaN for mappings that screening forbids."""
