@@ -87,7 +87,7 @@ class Instance:
 
     @cached_property
     def known(self) -> tuple[float, float, float]:
-        """(least time, time of the first point that succeeds, share of legal points that fail), over the whole space."""
+        """(least time, time of the first point that succeeds, share of points that fail), over all legal points."""
         space = self.space()
         times = [self.time(space.point(codes)) for codes in space.enumerate()]
         good = [t for t in times if t is not None]

@@ -40,7 +40,13 @@ class Run:
 Tool = Callable[[Instance, int, int], Run]
 
 
-def _recorded(instance: Instance, seed: int, budget: int, propose: Callable[[], Point], tell: Callable[[Point, float | None], None]) -> Run:
+def _recorded(
+    instance: Instance,
+    seed: int,
+    budget: int,
+    propose: Callable[[], Point],
+    tell: Callable[[Point, float | None], None],
+) -> Run:
     times: list[float | None] = []
     for point in starting_points(instance.space(), seed, min(STARTING, budget)):
         times.append(instance.time(point))
@@ -64,10 +70,12 @@ def random_legal(instance: Instance, seed: int, budget: int) -> Run:
 
 
 def ours(metric: str = "spearman", **switches: Any) -> Tool:
-    """This package, with some ingredients switched."""
+    """The package itself, with some ingredients switched."""
 
     def run(instance: Instance, seed: int, budget: int) -> Run:
-        tuner = Optimizer(instance.space(metric), objectives=["time"], seed=seed, ingredients=replace(Ingredients(), **switches))
+        tuner = Optimizer(
+            instance.space(metric), objectives=["time"], seed=seed, ingredients=replace(Ingredients(), **switches)
+        )
 
         def tell(point: Point, value: float | None) -> None:
             tuner.tell(point, value, failure="failed" if value is None else None)
@@ -139,7 +147,9 @@ class _Encoding:
         }  # fmt: skip
         self.distributions["sched"] = CategoricalDistribution((0, 1))
         texts = ["".join(map(str, o)) for o in self._orders]
-        self.distributions["order"] = CategoricalDistribution(texts) if categorical else IntDistribution(0, len(texts) - 1)
+        self.distributions["order"] = (
+            CategoricalDistribution(texts) if categorical else IntDistribution(0, len(texts) - 1)
+        )
 
     def params(self, point: Point) -> dict[str, Any]:
         found = {n: point[n] if n == "sched" else round(math.log2(point[n])) for n in point if n != "order"}

@@ -2,9 +2,9 @@
 
 Protocol: 20 seeds, budgets of 20, 40 and 60 evaluations; every tool starts from the same uniform legal points; failed
 evaluations count. A run without a success yet stands at the time of the first point of the space that succeeds. Per
-space, tool and budget: the mean over seeds of the best time so far; over spaces: the geometric mean of (rival's / ours),
-with a 95 % interval from drawing seeds again with replacement, the same for both tools. ``to 5 %``: evaluations until
-within 5 % of the least time of the whole space, the budget plus one for runs that never are.
+space, tool and budget: the mean over seeds of the best time so far; over spaces: the geometric mean of (rival's /
+ours), with a 95 % interval from drawing seeds again with replacement, the same for both tools. ``to 5 %``: evaluations
+until within 5 % of the least time of the whole space, the budget plus one for runs that never are.
 
     python benchmarks/search_quality.py [--quick] [--ablations] [--tools ours tpe] [--rows FILE] [--json FILE]
 
@@ -62,7 +62,9 @@ def run_all(spaces: Sequence[Instance], names: Sequence[str], seeds: int, path: 
                 if (instance.name, name, seed) in done:
                     continue
                 run = every[name](instance, seed, BUDGETS[-1])
-                rows.append({"space": instance.name, "tool": name, "seed": seed, "times_ms": run.times, "seconds": run.seconds})
+                rows.append(
+                    {"space": instance.name, "tool": name, "seed": seed, "times_ms": run.times, "seconds": run.seconds}
+                )
                 if path:
                     with path.open("a") as file:
                         file.write(json.dumps(rows[-1]) + "\n")
@@ -108,7 +110,9 @@ def summary(rows: Sequence[Row], spaces: Sequence[Instance], names: Sequence[str
         failed = [t is None for r in own for t in r["times_ms"][SETTLED:]]
         line: Row = {"tool": name}
         for budget in BUDGETS:
-            line[f"regret_{budget}"] = float(np.exp(np.log(found[name][:, :, budget - 1].mean(axis=1) / least[:, 0, 0]).mean()))
+            line[f"regret_{budget}"] = float(
+                np.exp(np.log(found[name][:, :, budget - 1].mean(axis=1) / least[:, 0, 0]).mean())
+            )
             if "ours" in found:
                 line[f"ratio_{budget}"] = ratio(found[name], found["ours"], budget, np.random.default_rng(0))
         line |= {
@@ -123,10 +127,16 @@ def summary(rows: Sequence[Row], spaces: Sequence[Instance], names: Sequence[str
 
 def show(lines: Sequence[Row]) -> None:
     """A table: mean best over the least, then rival / ours with its interval."""
-    print(f"\n{'tool':<16}" + "".join(f"{f'best/least {b}':>15}" for b in BUDGETS) + f"{'to 5 %':>8}{'failed':>8}{'s each':>8}")
+    print(
+        f"\n{'tool':<16}"
+        + "".join(f"{f'best/least {b}':>15}" for b in BUDGETS)
+        + f"{'to 5 %':>8}{'failed':>8}{'s each':>8}"
+    )
     for line in lines:
         regrets = "".join(f"{line[f'regret_{b}']:>15.3f}" for b in BUDGETS)
-        print(f"{line['tool']:<16}{regrets}{line['to_5_percent']:>8.1f}{line['failed_percent']:>7.1f}%{line['seconds_per_suggestion']:>8.3f}")
+        print(
+            f"{line['tool']:<16}{regrets}{line['to_5_percent']:>8.1f}{line['failed_percent']:>7.1f}%{line['seconds_per_suggestion']:>8.3f}"
+        )
     print(f"\n{'/ ours':<16}" + "".join(f"{f'at {b}':>24}" for b in BUDGETS))
     for line in (line for line in lines if "ratio_20" in line and line["tool"] != "ours"):
         parts = (line[f"ratio_{b}"] for b in BUDGETS)
@@ -153,7 +163,8 @@ def main() -> None:
         print(f"note: {note}")
     for space in spaces:
         assert space.space().size == SIZES[space.kernel]
-        print(f"{space.name}: {space.space().size:,} legal points, {100 * space.known[2]:.1f} % fail, least {space.known[0]:.2f} ms")
+        least, _, failing = space.known
+        print(f"{space.name}: {SIZES[space.kernel]:,} legal points, {100 * failing:.1f} % fail, least {least:.2f} ms")
     rows = run_all(spaces, names, seeds, given.rows)
     lines = summary(rows, spaces, names, seeds)
     print(f"\n{len(spaces)} spaces, {seeds} seeds, the first {STARTING} points shared")

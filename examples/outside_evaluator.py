@@ -1,4 +1,4 @@
-"""Tunes a compiler that SparseLoom knows nothing of: loop order and flags of gcc for a matrix product, timed for real."""
+"""Tunes a compiler that SparseLoom knows nothing of: loop order and flags of gcc for a matrix product, really timed."""
 
 import subprocess
 import tempfile
@@ -26,7 +26,7 @@ space = ParameterSpace(
 
 
 def seconds(point: dict) -> float:
-    """Whatever raises, such as an instruction that this processor lacks, is a failure of the point, and learned from."""
+    """What raises, such as an instruction that this processor lacks, is a failure of the point, and learned from."""
     with tempfile.TemporaryDirectory() as folder:
         source, program = Path(folder) / "product.c", Path(folder) / "product"
         source.write_text(SOURCE % point["order"])

@@ -3,14 +3,13 @@
 import numpy as np
 import optuna
 
-from costmodel import estimate
-from mapper.errors import IllegalMapping
 from mapper.machine import load_machine
 from mapper.notation import parse_program
 from mapper.space import MappingSpace
 from mapper.synthetic import uniform
 from mapper.workload import Workload
 from tuner.samplers import TrialChooser
+from tuner.work import Worker
 
 
 class OneKnob(optuna.samplers.RandomSampler):
@@ -27,17 +26,17 @@ class OneKnob(optuna.samplers.RandomSampler):
         return {name: study.best_trial.params[name] for name in search_space}
 
 
-def cycles(trial: optuna.Trial) -> float:
-    """The model's estimate; an illegal choice is a pruned trial."""
-    try:
-        mapping = space.choose(TrialChooser(trial))
-        return estimate(space.workload, mapping, space.machine_of(mapping)).latency_cycles
-    except IllegalMapping as error:
-        raise optuna.TrialPruned(str(error)) from error
-
-
 a, b = (uniform((300, 300), 0.02, seed) for seed in (1, 2))
 space = MappingSpace(Workload(parse_program("Z(i,j) = A(i,k) * B(k,j)"), {"A": a, "B": b}), load_machine("rda"))
+worker = Worker(space)
+
+
+def cycles(trial: optuna.Trial) -> float:
+    """The model's estimate; what is illegal counts as endless."""
+    found = worker.screen(space.choose(TrialChooser(trial))).estimate
+    return found["latency_cycles"] if found else float("inf")
+
+
 study = optuna.create_study(sampler=OneKnob(seed=0))
 study.optimize(cycles, n_trials=100)
 print(study.best_value, study.best_params)

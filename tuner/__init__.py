@@ -26,7 +26,17 @@ _HOMES = {
     **dict.fromkeys(("Categorical", "Integer", "Ordinal", "Permutation", "Real"), "parameters"),
 }
 
-__all__ = ["Categorical", "Ingredients", "Integer", "Optimizer", "Ordinal", "ParameterSpace", "Permutation", "Real", "tune"]
+__all__ = [
+    "Categorical",
+    "Ingredients",
+    "Integer",
+    "Optimizer",
+    "Ordinal",
+    "ParameterSpace",
+    "Permutation",
+    "Real",
+    "tune",
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -13,7 +13,7 @@ LOG_ROOT_2PI = 0.5 * np.log(2 * np.pi)
 
 
 def log_expected_improvement(mean: FloatArray, deviation: FloatArray, best: float) -> FloatArray:
-    """log E[max(best - y, 0)] of y ~ N(mean, deviation^2), finite far out in the tail (Ament et al., 2023)."""
+    """Log E[max(best - y, 0)] of y ~ N(mean, deviation^2), finite far out in the tail (Ament et al., 2023)."""
     z = (best - mean) / deviation
     found = np.empty_like(z)
     near, far = z > -1.0, z < -1e5
@@ -58,10 +58,12 @@ def expected_hypervolume_improvement(
         others = inside[inside[:, -1] <= low][:, :-1]
         if len(others) > 1:
             others = others[pareto_front(others.tolist())]
-        total += shares[:, slab] * expected_hypervolume_improvement(means[:, :-1], deviations[:, :-1], others, reference[:-1])
+        total += shares[:, slab] * expected_hypervolume_improvement(
+            means[:, :-1], deviations[:, :-1], others, reference[:-1]
+        )
     return total
 
 
 def log_probability_below(mean: FloatArray, deviation: FloatArray, limit: float) -> FloatArray:
-    """log P(y <= limit)."""
+    """Log P(y <= limit)."""
     return np.asarray(log_ndtr((limit - mean) / deviation), np.float64)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 
 TREES = 50
 
-HIGHEST_THRESHOLD = 0.5
-"""The threshold below which a point is not proposed is drawn anew for every suggestion, from 0 to this: a classifier
-that is wrong about a region cannot keep the search out of it for ever."""
+THRESHOLDS = (0.5, 0.9)
+"""A point less likely to succeed than a threshold is not proposed. The threshold is drawn between these for every
+suggestion: a classifier that is somewhat wrong about a region cannot keep the search out of it for ever."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,7 @@ class Feasibility:
     @classmethod
     def fit(cls, features: FloatArray, failed: npt.NDArray[np.bool_], rng: np.random.Generator) -> Feasibility:
         """``features``: float64[n, features] of everything evaluated, ``failed``: bool[n]."""
-        threshold, seed = float(rng.uniform(0, HIGHEST_THRESHOLD)), int(rng.integers(2**31))
+        threshold, seed = float(rng.uniform(*THRESHOLDS)), int(rng.integers(2**31))
         if not failed.any():
             return cls(None, threshold)
         from sklearn.ensemble import RandomForestClassifier
@@ -39,6 +39,10 @@ class Feasibility:
             TREES, max_features=0.75, bootstrap=True, min_samples_leaf=1, random_state=seed, n_jobs=1
         )
         return cls(forest.fit(features, ~failed), threshold)
+
+    def redrawn(self, rng: np.random.Generator) -> Feasibility:
+        """With a new threshold."""
+        return replace(self, threshold=float(rng.uniform(*THRESHOLDS)))
 
     def probability(self, features: FloatArray) -> FloatArray:
         """float64[points]: probability of success."""
@@ -52,7 +56,7 @@ class Feasibility:
         return np.asarray(votes[:, classes.index(True)] / votes.sum(axis=1), np.float64)
 
     def log_weight(self, features: FloatArray) -> FloatArray:
-        """log probability of success, -inf below the threshold."""
+        """Log probability of success, -inf below the threshold."""
         probability = self.probability(features)
         with np.errstate(divide="ignore"):
             return np.where(probability >= self.threshold, np.log(probability), -np.inf)

@@ -212,10 +212,12 @@ class GaussianProcess:
     def condition(
         self, features: FloatArray, prior: FloatArray | None = None, value: float | None = None
     ) -> GaussianProcess:
-        """The posterior after one more observation at ``features`` (float64[1, features]), O(n^2): a row is added to the
-        Cholesky factor. Without a ``value`` its expectation is taken (a fantasy)."""
+        """The posterior after one more observation at ``features`` (float64[1, features]): a row is added to the
+        Cholesky factor, O(n^2). Without a ``value`` its expectation is taken (a fantasy)."""
         inputs, basis = self._scaled(features, prior)
-        row = solve_triangular(self.factor, _covariance(self.theta, self.inputs, inputs, self.basis, basis), lower=True)[:, 0]
+        row = solve_triangular(
+            self.factor, _covariance(self.theta, self.inputs, inputs, self.basis, basis), lower=True
+        )[:, 0]
         own = float(_covariance(self.theta, inputs, inputs, basis, basis)[0, 0] + np.exp(2 * self.theta[-1]))
         corner = math.sqrt(max(own - float(row @ row), SMALLEST_NOISE**2))
         count = len(row)

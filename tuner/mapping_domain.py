@@ -55,7 +55,7 @@ class Replay:
 
 
 class MappingDomain:
-    """``quantities``: what is measured of a mapping, objectives first; ``estimate``: the cost model (None: no prior)."""
+    """``quantities``: what is measured of a mapping, objectives first; ``estimate``: the cost model, or None."""
 
     def __init__(
         self, space: MappingSpace, quantities: Sequence[str], features: Features, estimate: Estimate | None
@@ -74,7 +74,7 @@ class MappingDomain:
 
     @cached_property
     def _scale(self) -> FloatArray:
-        """float64[features]: makes the mappings of a fixed sample that are farthest apart in a knob differ by 1 in it."""
+        """float64[features]: mappings of a fixed sample that are farthest apart in a knob differ by 1 in it."""
         rng = np.random.default_rng(0)
         rows = np.array([self._features.vector(self.space.sample(rng)) for _ in range(SCALED)])
         widths = np.ptp(rows, axis=0)

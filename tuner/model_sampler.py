@@ -1,6 +1,7 @@
 """ModelSampler: the search of ``proposer`` as one Optuna sampler over a whole mapping space.
 
-    study = optuna.create_study(directions=["minimize"] * 2, sampler=ModelSampler(space, ("latency_cycles", "energy_pj")))
+    sampler = ModelSampler(space, ("latency_cycles", "energy_pj"))
+    study = optuna.create_study(directions=["minimize"] * 2, sampler=sampler)
     study.optimize(lambda trial: simulate(space.choose(TrialChooser(trial))), n_trials=40)
 
 A suggestion follows from the trials of the study, the seed and the number of the trial alone, so that a study that was

@@ -68,7 +68,9 @@ class Optimizer:
         directions = objectives if isinstance(objectives, Mapping) else dict.fromkeys(objectives, "minimize")
         for name, direction in directions.items():
             if direction not in DIRECTIONS:
-                raise InputError(f"objective {name!r}: unknown direction {direction!r}.{nearest(direction, DIRECTIONS)}")
+                raise InputError(
+                    f"objective {name!r}: unknown direction {direction!r}.{nearest(direction, DIRECTIONS)}"
+                )
         if not directions or (not isinstance(objectives, Mapping) and len(set(objectives)) < len(objectives)):
             raise InputError(f"one or more objectives with different names are needed, got {list(objectives)}")
         self.space, self.seed, self.evaluations, self.regret = space, seed, evaluations, regret
@@ -79,8 +81,12 @@ class Optimizer:
         places = {n: self.quantities.index(n) for n in limits}
         if reference is not None and len(reference) != len(self.objectives):
             raise InputError(f"reference must have {len(self.objectives)} values, one per objective, got {reference}")
-        corner = None if reference is None else tuple(float(s * r) for s, r in zip(self._signs, reference, strict=False))
-        self._goal = Goal(len(self.objectives), tuple((p, float(self._signs[p] * limits[n])) for n, p in places.items()), corner)
+        corner = (
+            None if reference is None else tuple(float(s * r) for s, r in zip(self._signs, reference, strict=False))
+        )
+        self._goal = Goal(
+            len(self.objectives), tuple((p, float(self._signs[p] * limits[n])) for n, p in places.items()), corner
+        )
         self._ingredients = ingredients or Ingredients()
         self.trials: list[Trial] = []
         self.stopped: str | None = None
@@ -195,7 +201,9 @@ class Optimizer:
         if isinstance(values, Mapping):
             missing = [n for n in self.quantities if n not in values]
             if missing:
-                raise InputError(f"a value of {', '.join(missing)} is needed, got {', '.join(map(str, values)) or 'none'}")
+                raise InputError(
+                    f"a value of {', '.join(missing)} is needed, got {', '.join(map(str, values)) or 'none'}"
+                )
             given = [values[n] for n in self.quantities]
         elif isinstance(values, Real) and not isinstance(values, bool):
             given = [values]
@@ -204,7 +212,9 @@ class Optimizer:
         else:
             raise InputError(f"values must be numbers, got {values!r}")
         if len(given) != len(self.quantities):
-            raise InputError(f"{len(self.quantities)} values ({', '.join(self.quantities)}) are needed, got {len(given)}")
+            raise InputError(
+                f"{len(self.quantities)} values ({', '.join(self.quantities)}) are needed, got {len(given)}"
+            )
         for name, value in zip(self.quantities, given, strict=True):
             if not isinstance(value, Real) or isinstance(value, bool) or not math.isfinite(value):
                 raise InputError(f"{name} must be a finite number, got {value!r}")
@@ -228,5 +238,3 @@ def _overdue(future: Future[Any] | None, timeout: float | None, error: Exception
         return f"raised {type(error).__name__}: {error}"
     future.cancel()
     return f"no result within {timeout:g} s"
-
-

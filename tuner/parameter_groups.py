@@ -150,12 +150,9 @@ class Group:
         left = list(columns)
         while left:
             done = {*order}
-            best = max(
-                left,
-                key=lambda c: (sum(set(r.columns) <= done | {c} for r in self.rules if c in r.columns), -_values(self.parameters[c]), -c),
-            )  # fmt: skip
-            order.append(best)
-            left.remove(best)
+            completed = {c: sum(c in r.columns and set(r.columns) <= done | {c} for r in self.rules) for c in left}
+            order.append(min(left, key=lambda c: (-completed[c], _values(self.parameters[c]), c)))
+            left.remove(order[-1])
         return tuple(order)
 
     def _grown(self, rules: Sequence[Rule]) -> tuple[tuple[int, ...], FloatArray]:

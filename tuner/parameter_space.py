@@ -248,4 +248,6 @@ class ParameterSpace:
 
     def _listed(self, group: Group) -> list[Codes]:
         extra = [range(self.parameters[c].count or 0) for c in group.drawn]
-        return [(*row, *map(float, more)) for row in map(tuple, group.table.tolist()) for more in itertools.product(*extra)]
+        return [
+            (*row, *map(float, more)) for row in map(tuple, group.table.tolist()) for more in itertools.product(*extra)
+        ]

@@ -100,7 +100,7 @@ class Categorical(Parameter):
         return float(list(self.choices).index(value))
 
     def embed(self, codes: FloatArray) -> FloatArray:
-        return (codes[:, None] == np.arange(self.count)) / math.sqrt(2)
+        return np.asarray((codes[:, None] == np.arange(self.count)) / math.sqrt(2), np.float64)
 
 
 @dataclass(frozen=True)
@@ -173,7 +173,11 @@ class Integer(_Scaled):
         return self.low + int(code)
 
     def code(self, value: Any) -> float:
-        if isinstance(value, bool) or not isinstance(value, numbers.Integral) or not self.low <= value <= self.high:
+        if (
+            isinstance(value, bool)
+            or not isinstance(value, numbers.Integral)
+            or not self.low <= int(value) <= self.high
+        ):
             raise self._refuse(value, f"an integer from {self.low} to {self.high}")
         return float(int(value) - self.low)
 
@@ -207,14 +211,12 @@ class Real(_Scaled):
         return None
 
     def value(self, code: float) -> float:
-        if self.log:
-            found = self.low * (self.high / self.low) ** code
-        else:
-            found = self.low + (self.high - self.low) * code
+        span = self.high - self.low
+        found = self.low * (self.high / self.low) ** code if self.log else self.low + span * code
         return min(max(float(found), self.low), self.high)
 
     def code(self, value: Any) -> float:
-        if isinstance(value, bool) or not isinstance(value, numbers.Real) or not self.low <= value <= self.high:
+        if isinstance(value, bool) or not isinstance(value, numbers.Real) or not self.low <= float(value) <= self.high:
             raise self._refuse(value, f"a number from {self.low} to {self.high}")
         return float(self._scale(np.array([value], np.float64), self.low, self.high)[0, 0])
 
@@ -257,7 +259,7 @@ class Permutation(Parameter):
         return PartialOrder(tuple(place.values()), frozenset((place[a], place[b]) for a, b in self.before))
 
     @cached_property
-    def count(self) -> int:  # type: ignore[override]  # worked out once
+    def count(self) -> int:
         return self._orders.count() if self.before else math.factorial(len(self.elements))
 
     @cached_property

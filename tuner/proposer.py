@@ -16,7 +16,7 @@ from threadpoolctl import threadpool_limits
 
 from studies.pareto import pareto_front
 from tuner.permutation_features import FloatArray
-from tuner.surrogate import NEVER, Goal, Ingredients, Surrogate, scaled
+from tuner.surrogate import NEVER, Goal, Ingredients, Surrogate, measured, scaled
 
 INCUMBENTS = 3
 """Best evaluated points whose neighbours are candidates."""
@@ -100,8 +100,8 @@ class _Round(Generic[P]):
         """See ``propose``."""
         found: list[Suggestion[P]] = []
         known = len(self._seen)
-        measured = bool(np.isfinite(self._history.outcomes).all(axis=1).any()) if len(self._history.points) else False
-        starting = count if not measured else min(count, max(0, self._ingredients.startup - known))
+        succeeded = measured(self._history.outcomes).any()
+        starting = count if not succeeded else min(count, max(0, self._ingredients.startup - known))
         for number in range(starting):
             point = self._startup_point(known + number)
             if point is None:
@@ -130,12 +130,11 @@ class _Round(Generic[P]):
 
     def _startup_point(self, number: int) -> P | None:
         """In turn the best of the candidates by estimate, where there is one, and the one farthest from all known."""
-        drawn = self._drawn(SPREAD)
-        hints = [h for h in self._history.hints if h not in self._seen]
-        allowed, estimates = self._allowed([*hints, *drawn])
+        allowed = [*self._allowed(self._history.hints), *self._drawn(min(SPREAD, self._ingredients.candidates))]
         if not allowed:
             return None
-        if estimates is not None and self._ingredients.prior and number % 2 == 0:
+        estimates = self._estimated(allowed)
+        if estimates is not None and number % 2 == 0:
             own = estimates[:, : self._goal.objectives]
             weights = self._rng.dirichlet(np.ones(self._goal.objectives))
             return allowed[int(np.argmin(scaled(own, bool((own > 0).all())) @ weights))]
@@ -150,41 +149,37 @@ class _Round(Generic[P]):
         points, outcomes = self._history.points, self._history.outcomes
         prior = self._estimated(points)
         if prior is not None:  # what is forbidden now has nothing to say
-            kept = np.isfinite(prior).all(axis=1)
+            kept = measured(prior)
             points, outcomes, prior = [p for p, k in zip(points, kept, strict=True) if k], outcomes[kept], prior[kept]
         return Surrogate.fit(
             self._matrix(points), self._domain.groups, outcomes, prior, self._goal, self._ingredients, self._rng
         )
 
     def _pool(self) -> list[P]:
-        """Unseen candidates: all points of a small space, else draws, hints and neighbours of the best known."""
+        """Candidates: hints, neighbours of the best known, and draws or all points of a small space."""
         near: Iterable[P] = ()
         if self._ingredients.local_search:
             near = (n for p in self._incumbents() for n in self._domain.neighbours(p, self._rng))
-        return self._allowed(self._unseen([*self._history.hints, *near, *self._drawn(self._ingredients.candidates)]))[0]
+        drawn = self._drawn(self._ingredients.candidates)
+        return list(dict.fromkeys([*self._allowed([*self._history.hints, *near]), *drawn]))
 
     def _drawn(self, count: int) -> list[P]:
-        """Up to ``count`` unseen points; none only if none was found in ``REDRAWS`` rounds."""
+        """Up to ``count`` allowed points; none only if none was found in ``REDRAWS`` rounds."""
         listed = self._domain.few()
-        if listed is not None:
-            left = self._unseen(listed)
-            if len(left) <= max(count, self._ingredients.candidates):
-                return left
+        if listed is not None and len(left := self._allowed(listed)) <= max(count, self._ingredients.candidates):
+            return left
         for _ in range(REDRAWS):
-            if found := self._unseen(self._domain.sample(self._rng, count)):
+            if found := self._allowed(self._domain.sample(self._rng, count)):
                 return found
         return []
 
-    def _unseen(self, points: Iterable[P]) -> list[P]:
-        return [p for p in dict.fromkeys(points) if p not in self._seen]
-
-    def _allowed(self, points: list[P]) -> tuple[list[P], FloatArray | None]:
-        """Points that no estimate forbids, with their estimates."""
-        estimates = self._domain.estimates(points) if points else None
+    def _allowed(self, points: Iterable[P]) -> list[P]:
+        """Those that were not evaluated and that no estimate forbids, each once."""
+        fresh = [p for p in dict.fromkeys(points) if p not in self._seen]
+        estimates = self._domain.estimates(fresh) if fresh else None
         if estimates is None:
-            return points, None
-        kept = np.isfinite(estimates).all(axis=1)
-        return [p for p, keep in zip(points, kept, strict=True) if keep], estimates[kept]
+            return fresh
+        return [p for p, allowed in zip(fresh, measured(estimates), strict=True) if allowed]
 
     def _incumbents(self) -> list[P]:
         """The best points known: the front, by the sum of their logarithms or values where it is long."""
@@ -205,7 +200,7 @@ class _Round(Generic[P]):
         for _ in range(self._ingredients.rounds):
             around = [[n for n in self._domain.neighbours(p, self._rng) if n not in self._seen] for p in current]
             fresh = [n for n in dict.fromkeys(n for near in around for n in near) if n not in scores]
-            fresh = self._allowed(fresh)[0]
+            fresh = self._allowed(fresh)
             scores.update(zip(fresh, self._scored(surrogate, fresh), strict=True))
             moved = [
                 step

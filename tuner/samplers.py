@@ -33,20 +33,20 @@ def make_sampler(name: str, seed: int) -> optuna.samplers.BaseSampler:
     """A fresh Optuna sampler. Raises InputError for unknown names."""
     import optuna
 
-    if name == "tpe":
-        with warnings.catch_warnings():  # group is marked experimental; conditional knobs need it
-            warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
+    with warnings.catch_warnings():  # group and deterministic_objective are marked experimental
+        warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
+        if name == "tpe":  # group: some knobs are conditional
             return optuna.samplers.TPESampler(
                 seed=seed, n_startup_trials=STARTUP_TRIALS, multivariate=True, group=True, constant_liar=True
             )
+        if name == "gp":
+            if importlib.util.find_spec("torch") is None:
+                raise InputError("sampler 'gp' is Optuna's GPSampler and needs torch: pip install 'sparseloom[torch]'")
+            return optuna.samplers.GPSampler(seed=seed, deterministic_objective=True)
     if name == "random":
         return optuna.samplers.RandomSampler(seed=seed)
     if name == "nsga2":
         return optuna.samplers.NSGAIISampler(seed=seed, population_size=POPULATION)
-    if name == "gp":
-        if importlib.util.find_spec("torch") is None:
-            raise InputError("sampler 'gp' is Optuna's GPSampler and needs torch: pip install 'sparseloom[torch]'")
-        return optuna.samplers.GPSampler(seed=seed, deterministic_objective=True)
     raise InputError(f"unknown sampler {name!r}.{nearest(name, SAMPLERS)}")
 
 
@@ -57,7 +57,7 @@ def ingredients_of(name: str) -> Ingredients | None:
         return None
     from tuner.model_sampler import MAPPING_INGREDIENTS
 
-    off = {left_out.replace("-", "_"): False} if left_out else {}
+    off: dict[str, Any] = {left_out.replace("-", "_"): False} if left_out else {}
     return dataclasses.replace(MAPPING_INGREDIENTS, **off)
 
 

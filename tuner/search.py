@@ -99,8 +99,8 @@ class Search:
         return found
 
     def ask(self, batch: int, count: int, hints: Sequence[dict[str, Any]] = ()) -> list[Proposal]:
-        """``count`` proposals of batch number ``batch``, the ``hints`` (parameters) first; to the model sampler they are
-        candidates among others."""
+        """``count`` proposals of batch number ``batch``, the ``hints`` (parameters) first; to the model sampler these
+        are candidates among others."""
         import optuna
 
         optuna.logging.set_verbosity(optuna.logging.WARNING)

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from studies.pareto import pareto_front
 from tuner.acquisition import expected_hypervolume_improvement, log_expected_improvement, log_probability_below
-from tuner.feasibility import HIGHEST_THRESHOLD, Feasibility
+from tuner.feasibility import Feasibility
 from tuner.gp import GaussianProcess, Priors
 from tuner.permutation_features import FloatArray
 
@@ -52,7 +52,7 @@ class Goal:
 
     def met(self, outcomes: FloatArray) -> npt.NDArray[np.bool_]:
         """bool[rows]: measured, within all budgets."""
-        inside = np.isfinite(outcomes).all(axis=1)
+        inside = measured(outcomes)
         for column, limit in self.limits:
             inside &= outcomes[:, column] <= limit
         return inside
@@ -83,27 +83,29 @@ class Surrogate:
     ) -> Surrogate:
         """From float64[n, features] and float64[n, quantities]; rows of NaN are failures, at least one row is not.
         ``prior``: float64[n, quantities], estimates of the same quantities."""
-        measured = np.isfinite(outcomes).all(axis=1)
+        known_rows = measured(outcomes)
         limits = dict(goal.limits)
         logs, processes = [], []
-        for column, values in enumerate(outcomes[measured].T):
-            estimate = None if prior is None or not ingredients.prior else prior[measured, column]
+        for column, values in enumerate(outcomes[known_rows].T):
+            estimate = None if prior is None or not ingredients.prior else prior[known_rows, column]
             positive = ingredients.log_objective and bool((values > 0).all()) and limits.get(column, 1.0) > 0
             logs.append(positive and (estimate is None or bool((estimate > 0).all())))
             known = scaled(values, logs[-1])
             foreseen = None if estimate is None else scaled(estimate, logs[-1])
             processes.append(
-                GaussianProcess.fit(features[measured], groups, known, rng, foreseen, ingredients.priors)
+                GaussianProcess.fit(features[known_rows], groups, known, rng, foreseen, ingredients.priors)
             )
-        failed = ~measured if ingredients.classifier else np.zeros(len(measured), bool)
+        failed = ~known_rows if ingredients.classifier else np.zeros(len(known_rows), np.bool_)
         feasibility = Feasibility.fit(features, failed, rng)
-        columns = [scaled(outcomes[measured, c], logs[c]) for c in range(goal.objectives)]
+        columns = [scaled(outcomes[known_rows, c], logs[c]) for c in range(goal.objectives)]
         every = np.column_stack(columns)
         margin = 0.1 * np.array([p.unit for p in processes[: goal.objectives]])
         reference = every.max(axis=0) + margin
         if goal.reference is not None:
-            reference = np.array([float(scaled(np.array(r), flag)) for r, flag in zip(goal.reference, logs, strict=False)])
-        front = every[goal.met(outcomes)[measured]]
+            reference = np.array(
+                [float(scaled(np.array(r), flag)) for r, flag in zip(goal.reference, logs, strict=False)]
+            )
+        front = every[goal.met(outcomes)[known_rows]]
         return cls(tuple(processes), tuple(logs), goal, feasibility, front[pareto_front(front)], reference)
 
     def score(self, features: FloatArray, prior: FloatArray | None) -> FloatArray:
@@ -118,8 +120,8 @@ class Surrogate:
         return np.maximum(found, NEVER)
 
     def gain(self, features: FloatArray, prior: FloatArray | None) -> FloatArray:
-        """float64[points]: expected improvement times the probability of success, on the scale of the processes: for one
-        positive objective the expected relative improvement, for several the expected gain in log-hypervolume."""
+        """float64[points]: expected improvement times the probability of success, on the scale of the processes: for
+        one positive objective the expected relative improvement, for several the expected gain in log-hypervolume."""
         return np.asarray(np.exp(self.score(features, prior)), np.float64)
 
     def foreseeing(self, features: FloatArray, prior: FloatArray | None) -> Surrogate:
@@ -137,7 +139,7 @@ class Surrogate:
 
     def redrawn(self, rng: np.random.Generator) -> Surrogate:
         """The same with a new threshold of feasibility."""
-        return replace(self, feasibility=replace(self.feasibility, threshold=float(rng.uniform(0, HIGHEST_THRESHOLD))))
+        return replace(self, feasibility=self.feasibility.redrawn(rng))
 
     def _log_gain(self, beliefs: Sequence[tuple[FloatArray, FloatArray]]) -> FloatArray:
         own = beliefs[: self.goal.objectives]
@@ -152,6 +154,11 @@ class Surrogate:
 
     def _prior_of(self, prior: FloatArray | None, column: int) -> FloatArray | None:
         return None if prior is None else scaled(prior[:, column], self.logs[column])
+
+
+def measured(outcomes: FloatArray) -> npt.NDArray[np.bool_]:
+    """bool[rows]: rows without NaN."""
+    return np.asarray(np.isfinite(outcomes).all(axis=1), np.bool_)
 
 
 def scaled(values: FloatArray, log: bool) -> FloatArray:

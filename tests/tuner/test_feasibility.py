@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tuner.feasibility import HIGHEST_THRESHOLD, Feasibility
+from tuner.feasibility import THRESHOLDS, Feasibility
 
 
 def test_all_is_feasible_until_something_fails() -> None:
@@ -37,5 +37,5 @@ def test_thresholds_differ_and_are_repeatable() -> None:
     features = np.zeros((1, 1))
     drawn = [Feasibility.fit(features, np.zeros(1, bool), np.random.default_rng(n)).threshold for n in range(50)]
     assert len(set(drawn)) == 50
-    assert 0 <= min(drawn) < 0.1 * HIGHEST_THRESHOLD
+    assert THRESHOLDS[0] <= min(drawn) < max(drawn) <= THRESHOLDS[1]
     assert drawn[7] == Feasibility.fit(features, np.zeros(1, bool), np.random.default_rng(7)).threshold

@@ -25,7 +25,9 @@ def test_matern_by_hand() -> None:
     assert matern52(np.array([0.0, 1.0])) == pytest.approx([1.0, 0.523994], abs=1e-5)
 
 
-def dense(features: np.ndarray, prior: np.ndarray | None, at: np.ndarray, at_prior: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
+def dense(
+    features: np.ndarray, prior: np.ndarray | None, at: np.ndarray, at_prior: np.ndarray | None
+) -> tuple[np.ndarray, np.ndarray]:
     """Posterior by inverting the covariance, in the units of the values."""
     middle, unit = VALUES.mean(), VALUES.std()
     scale = np.exp(THETA[GROUPS])
@@ -68,7 +70,7 @@ def test_one_observation_by_hand() -> None:
 
 
 def evidence(priors: Priors) -> Evidence:
-    squared = np.stack([cdist(FEATURES[:, GROUPS == g], FEATURES[:, GROUPS == g], "sqeuclidean") for g in range(3)])
+    squared = np.stack([cdist(FEATURES[:, g == GROUPS], FEATURES[:, g == GROUPS], "sqeuclidean") for g in range(3)])
     basis = np.column_stack([np.ones(9), PRIOR - PRIOR.mean()])
     return Evidence(squared, VALUES - VALUES.mean() - basis[:, 1], (basis * TREND_VARIANCE) @ basis.T, priors.of(3))
 
@@ -141,13 +143,15 @@ def test_a_good_prior_is_trusted_and_a_bad_one_is_not() -> None:
     rng = np.random.default_rng(3)
     features = rng.random((25, 6))
     values = 3 * rng.standard_normal(25)  # nothing that the features could say
-    good = GaussianProcess.fit(features, np.arange(6), values, np.random.default_rng(0), values + 0.1 * rng.standard_normal(25))
+    good = GaussianProcess.fit(
+        features, np.arange(6), values, np.random.default_rng(0), values + 0.1 * rng.standard_normal(25)
+    )
     bad = GaussianProcess.fit(features, np.arange(6), values, np.random.default_rng(0), 3 * rng.standard_normal(25))
     assert good.prior_slope == pytest.approx(1.0, abs=0.1)
     assert abs(bad.prior_slope) < 0.45
-    assert good.predict(features[:1] + 0.5, np.array([5.0]))[0][0] - good.predict(features[:1] + 0.5, np.array([0.0]))[0][
+    assert good.predict(features[:1] + 0.5, np.array([5.0]))[0][0] - good.predict(features[:1] + 0.5, np.array([0.0]))[
         0
-    ] == pytest.approx(5.0, rel=0.1)
+    ][0] == pytest.approx(5.0, rel=0.1)
 
 
 def test_the_fit_is_repeatable_and_copes_with_constants() -> None:

@@ -102,7 +102,9 @@ def test_budgets_are_met() -> None:
     def evaluate(point: dict[str, Any]) -> dict[str, float]:
         return {"time": seconds(point), "bytes": point["chunk"] * point["unroll"]}
 
-    tuner = Optimizer(compiler(), objectives=["time"], budgets={"bytes": 128}, seed=0, evaluations=30, ingredients=QUICK)
+    tuner = Optimizer(
+        compiler(), objectives=["time"], budgets={"bytes": 128}, seed=0, evaluations=30, ingredients=QUICK
+    )
     tuner.run(evaluate)
     assert tuner.best.values["bytes"] <= 128  # type: ignore[index]
     assert tuner.best.values["time"] <= 5  # type: ignore[index] - 3 within the budget, 1 without
