@@ -33,9 +33,8 @@ def seconds(point: dict) -> float:
         unrolled = ["-funroll-loops", f"--param=max-unroll-times={point['unroll']}"]
         flags = [point["level"], point["math"], f"-march={point['machine']}", *unrolled]
         subprocess.run(["gcc", *flags, source, "-o", program], check=True, capture_output=True)
-        return float(subprocess.run([program], check=True, capture_output=True, timeout=10).stdout.split()[0])
+        return float(subprocess.run([program], check=True, capture_output=True, timeout=10).stdout)
 
 
 tuner = Optimizer(space, objectives=["seconds"], evaluations=30, seed=0)
-print(tuner.run(seconds, batch=5))
-print(tuner.best, sum(t.failure is not None for t in tuner.trials), "failed")
+print(tuner.run(seconds, batch=5), tuner.best, sum(t.failure is not None for t in tuner.trials), "failed")

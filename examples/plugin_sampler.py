@@ -16,11 +16,8 @@ class OneKnob(optuna.samplers.RandomSampler):
     """Keeps the best trial's choices but for one knob, which is drawn, as are knobs that it brings."""
 
     def infer_relative_search_space(self, study, trial):
-        if not any(t.state == optuna.trial.TrialState.COMPLETE for t in study.get_trials(deepcopy=False)):
-            return {}
-        kept = dict(study.best_trial.distributions)
-        kept.pop(list(kept)[np.random.default_rng(trial.number).integers(len(kept))])
-        return kept
+        kept = dict(study.best_trial.distributions) if trial.number else {}
+        return {name: kept[name] for n, name in enumerate(kept) if n != trial.number % len(kept)}
 
     def sample_relative(self, study, trial, search_space):
         return {name: study.best_trial.params[name] for name in search_space}
@@ -32,11 +29,10 @@ worker = Worker(space)
 
 
 def cycles(trial: optuna.Trial) -> float:
-    """The model's estimate; what is illegal counts as endless."""
-    found = worker.screen(space.choose(TrialChooser(trial))).estimate
-    return found["latency_cycles"] if found else float("inf")
+    """The model's estimate; what may not be simulated counts as endless."""
+    return (worker.screen(space.choose(TrialChooser(trial))).estimate or {"latency_cycles": np.inf})["latency_cycles"]
 
 
 study = optuna.create_study(sampler=OneKnob(seed=0))
 study.optimize(cycles, n_trials=100)
-print(study.best_value, study.best_params)
+print(study.best_trial)
