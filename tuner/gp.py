@@ -93,7 +93,7 @@ class Priors:
 
     def of(self, groups: int) -> list[Prior]:
         """One per hyperparameter: length scales, amplitude, noise."""
-        length = self.length or LogNormal(math.log(0.85 * math.sqrt(groups)), 1.0)
+        length = self.length or LogNormal(math.log(0.5 * math.sqrt(groups)), 1.0)
         return [length] * groups + [self.amplitude, self.noise]
 
 
