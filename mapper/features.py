@@ -86,6 +86,13 @@ class FeatureMap:
         """A name per feature, such as ``log2 tile i of Z(i,j) = A(i,k) * B(k,j)``."""
         return tuple(self._names)
 
+    @property
+    def groups(self) -> npt.NDArray[np.int64]:
+        """int64[features]: features of one knob have one number. Such are the order of a statement, its tile loops, its
+        lanes, the tile of an index, every choice."""
+        knobs: dict[str, int] = {}
+        return np.array([knobs.setdefault(_knob(name), len(knobs)) for name in self._names], np.int64)
+
     def vector(self, mapping: Mapping) -> npt.NDArray[np.float64]:
         """float64[features]: what the mapping chooses, 0 where it does not. Raises InputError for a mapping of a
         rewriting or with a format that the space does not have."""
@@ -183,6 +190,17 @@ class FeatureMap:
         """Room for a feature per choice; a single one needs none."""
         if len(choices) > 1:
             self._add(name, [f"{name}={choice}" for choice in choices])
+
+
+def _knob(name: str) -> str:
+    """The knob that the feature ``name`` is about."""
+    what, _, text = name.partition(" of ")
+    for shared in ("order", "tile order", "log2 lanes", "partition"):
+        if what.startswith((f"{shared} ", f"{shared}=")):
+            return f"{shared} of {text}"
+    if what.startswith(("tiled ", "log2 tile ")):
+        return f"tile {what.split()[-1]} of {text}"
+    return name if what.startswith("cut ") else name.removeprefix("log2 1 + ").partition("=")[0]
 
 
 def _one_hot(what: str, choices: Sequence[str], chosen: str) -> tuple[Value, ...]:

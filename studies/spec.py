@@ -24,7 +24,10 @@ from studies.schema import DataModel, SpecModel, TensorModel, read_schema
 from studies.spec_space import program_modes, read_space
 
 OBJECTIVES = ("latency_cycles", "traffic_bytes", "energy_pj")
-SAMPLERS = ("tpe", "random")
+SAMPLERS = (
+    "sparseloom", "sparseloom-no-prior", "sparseloom-no-classifier", "sparseloom-no-local-search",
+    "sparseloom-no-fantasies", "sparseloom-no-log-objective", "tpe", "random", "nsga2", "gp",
+)  # fmt: skip
 DUPLICATES = ("sum", "error")
 OVER_INPUTS = ("mean", "worst")
 

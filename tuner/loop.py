@@ -67,7 +67,7 @@ class _Loop:
         spec = problem.spec
         self._settings = DescentSettings(spec.objectives, spec.budgets, spec.limits.tokens)
         self._limits = Limits(max_cycles=spec.limits.cycles, max_tokens=spec.limits.tokens)
-        self._search = Search(problem.space, spec.search, spec.objectives)
+        self._search = Search(problem.space, spec.search, spec.objectives, spec.budgets, self._estimate)
         self._rows: list[TrialRecord] = []
         self._first: dict[str, TrialRecord] = {}
         self._idle = 0
@@ -131,7 +131,8 @@ class _Loop:
     def _batch(self, batch: int) -> list[TrialRecord]:
         search = self._problem.spec.search
         hints = list(self._executor.map(descend_task, self._search.descents(batch), repeat(self._settings)))
-        proposals = self._search.ask(batch, search.batch * search.candidates, hints)
+        count = min(search.batch, search.simulations - self._simulations())
+        proposals = self._search.ask(batch, count if self._search.chooses else search.batch * search.candidates, hints)
         drafts = [self._draft(len(self._rows) + n, batch, p) for n, p in enumerate(proposals)]
         fresh: dict[str, int] = {}
         for n, draft in enumerate(drafts):
@@ -156,6 +157,15 @@ class _Loop:
             None if mapping is None else plain(mapping), None if mapping is None else mapping.key,
             verdicts=verdicts, model_version=str(MODEL_VERSION), simulator_version=str(SIMULATOR_VERSION),
         )  # fmt: skip
+
+    def _estimate(self, mappings: Sequence[Mapping]) -> list[dict[str, Any] | None]:
+        """Estimates; None for mappings that will not be simulated."""
+        spec, found = self._problem.spec, []
+        for screening in self._executor.map(screen_task, mappings, chunksize=4):
+            estimate = screening.estimate
+            forbidden = estimate is None or confident_verdicts(estimate, spec.budgets, spec.limits.tokens)
+            found.append(None if forbidden else estimate)
+        return found
 
     def _screened(self, draft: TrialRecord, screening: Screening) -> TrialRecord:
         if screening.estimate is None:

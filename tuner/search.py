@@ -16,10 +16,22 @@ from studies.pareto import pareto_front
 from studies.records import TrialRecord
 from studies.spec import SearchSettings
 from tuner.descent import Descent
-from tuner.samplers import TrialChooser, batch_seed, make_sampler
+from tuner.mapping_domain import Estimate
+from tuner.samplers import (
+    GENERATION,
+    MEASURED,
+    POPULATION,
+    UNSIMULATED,
+    TrialChooser,
+    batch_seed,
+    ingredients_of,
+    make_sampler,
+)
 
 if TYPE_CHECKING:
     import optuna
+
+    from tuner.model_sampler import ModelSampler
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,11 +46,44 @@ class Proposal:
 
 class Search:
     """Asks a batch at a time from an in-memory Optuna study rebuilt from the rows told so far, with a sampler seeded
-    for that batch: a resumed study asks exactly what an undisturbed one would, whoever finished first."""
+    for that batch: a resumed study asks exactly what an undisturbed one would, whoever finished first.
 
-    def __init__(self, space: MappingSpace, settings: SearchSettings, objectives: Sequence[str]) -> None:
+    ``budgets`` and ``estimate`` are for the model sampler, which chooses by itself what is worth a simulation
+    (``chooses``); of what others propose the caller selects.
+    """
+
+    def __init__(
+        self,
+        space: MappingSpace,
+        settings: SearchSettings,
+        objectives: Sequence[str],
+        budgets: Sequence[tuple[str, float]] = (),
+        estimate: Estimate | None = None,
+    ) -> None:
         self._space, self._settings, self._objectives = space, settings, tuple(objectives)
         self._finished: list[optuna.trial.FrozenTrial] = []
+        self._model: ModelSampler | None = None
+        self._ingredients = ingredients_of(settings.sampler)
+        self._budgets, self._estimate = tuple(budgets), estimate
+        self._completed = 0
+
+    @property
+    def chooses(self) -> bool:
+        """Whether every proposal is meant to be simulated."""
+        return self._ingredients is not None
+
+    def _sampler(self, batch: int, hints: Sequence[dict[str, Any]]) -> optuna.samplers.BaseSampler:
+        if self._ingredients is None:
+            return make_sampler(self._settings.sampler, batch_seed(self._settings.seed, batch))
+        if self._model is None:  # it keeps estimates, not results
+            from tuner.model_sampler import ModelSampler
+
+            self._model = ModelSampler(
+                self._space, self._objectives, seed=self._settings.seed, budgets=self._budgets,
+                estimate=self._estimate, ingredients=self._ingredients,
+            )  # fmt: skip
+        self._model.hint(hints)
+        return self._model
 
     def descents(self, batch: int) -> list[Descent]:
         """Local searches for batch number ``batch``: half from the best rows so far, half from anywhere."""
@@ -54,16 +99,16 @@ class Search:
         return found
 
     def ask(self, batch: int, count: int, hints: Sequence[dict[str, Any]] = ()) -> list[Proposal]:
-        """``count`` proposals of batch number ``batch``, the ``hints`` (parameters) first."""
+        """``count`` proposals of batch number ``batch``, the ``hints`` (parameters) first; to the model sampler these
+        are candidates among others."""
         import optuna
 
         optuna.logging.set_verbosity(optuna.logging.WARNING)
         study = optuna.create_study(
-            directions=["minimize"] * len(self._objectives),
-            sampler=make_sampler(self._settings.sampler, batch_seed(self._settings.seed, batch)),
+            directions=["minimize"] * len(self._objectives), sampler=self._sampler(batch, hints)
         )
         study.add_trials(self._finished)
-        for params in hints[:count]:
+        for params in () if self.chooses else hints[:count]:
             study.enqueue_trial(params)
         return [self._propose(study.ask()) for _ in range(count)]
 
@@ -79,7 +124,10 @@ class Search:
             params=dict(row.params),
             distributions={n: optuna.distributions.json_to_distribution(d) for n, d in row.distributions.items()},
             constraints={"legal": -1.0 if known else 1.0},
+            user_attrs={UNSIMULATED: row.state not in ("simulated", "failed"), MEASURED: row.values},
+            system_attrs={GENERATION: self._completed // POPULATION} if known else {},
         )
+        self._completed += known is not None
         self._finished.append(trial)
 
     def _propose(self, trial: optuna.Trial) -> Proposal:

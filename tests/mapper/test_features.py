@@ -148,3 +148,16 @@ def test_what_the_space_does_not_have() -> None:
         features.vector(dataclasses.replace(mapping, variant="B*A"))
     with pytest.raises(InputError, match="Did you mean 'kendall'"):
         FeatureMap(found, "kendal")
+
+
+def test_features_of_one_knob_share_a_group() -> None:
+    features = FeatureMap(product_space())
+    groups: dict[int, set[str]] = {}
+    for name, group in zip(features.names(), features.groups.tolist(), strict=True):
+        groups.setdefault(group, set()).add(name.partition(" of ")[0])
+    found = list(groups.values())
+    assert {"order i above j", "order i above k", "order j above k"} in found
+    assert {"tiled i", "log2 tile i"} in found
+    assert {"log2 lanes i", "log2 lanes j", "log2 lanes k"} in found
+    assert {"residency=none", "residency=lru"} in found
+    assert {"log2 1 + machine fifo_depth", "machine fifo_depth=null"} in found

@@ -1,0 +1,259 @@
+"""Ask and tell: no point twice, nothing illegal, failures of every sort recorded, same seed same points."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from concurrent.futures import BrokenExecutor, ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+import pytest
+
+from mapper.errors import InputError, StudyError
+from tuner.optimizer import Optimizer
+from tuner.parameter_space import ParameterSpace
+from tuner.parameters import Categorical, Integer, Ordinal, Permutation, Real
+from tuner.surrogate import Ingredients
+
+QUICK = Ingredients(candidates=200)
+
+
+def compiler() -> ParameterSpace:
+    """46,656 points, the SpMM space of BaCO."""
+    return ParameterSpace(
+        [
+            Ordinal("chunk", [2**n for n in range(1, 10)], log=True),
+            Ordinal("omp", [2**n for n in range(9)], log=True),
+            Ordinal("threads", [2**n for n in range(6)], log=True),
+            Categorical("sched", [0, 1]),
+            Ordinal("unroll", [2**n for n in range(1, 10)], log=True),
+            Permutation("order", 5, before=[(0, 2), (1, 2), (0, 3), (1, 3)]),
+        ],
+        ["unroll < chunk", "before(order, 3, 2) or before(order, 3, 4)"],
+    )
+
+
+def seconds(point: dict[str, Any]) -> float:
+    """At least 1, at chunk 64, omp 32, threads 16, unroll 8, item 0 first and 2 last."""
+    off = [math.log2(point[n]) - at for n, at in (("chunk", 6), ("omp", 5), ("threads", 4), ("unroll", 3))]
+    return 1 + sum(map(abs, off)) + point["sched"] + point["order"].index(0) + (4 - point["order"].index(2))
+
+
+def test_it_finds_what_random_draws_do_not() -> None:
+    found, drawn = [], []
+    for seed in range(3):
+        model = Optimizer(compiler(), seed=seed, evaluations=30, ingredients=QUICK)
+        model.run(seconds)
+        found.append(model.best.values["value"])  # type: ignore[index]
+        random = Optimizer(compiler(), seed=seed, evaluations=30, ingredients=Ingredients(startup=30))
+        random.run(seconds)
+        drawn.append(random.best.values["value"])  # type: ignore[index]
+    assert max(found) < min(drawn)
+    assert np.mean(found) < 2.5
+
+
+def test_no_point_twice_and_none_illegal() -> None:
+    tuner = Optimizer(compiler(), seed=1, evaluations=40, ingredients=QUICK)
+    tuner.run(seconds, batch=4)
+    codes = [tuner.space.codes(t.point) for t in tuner.trials]
+    assert len(set(codes)) == 40
+    assert tuner.stopped == "budget of 40 evaluations used"
+
+
+def test_hidden_failures_are_learned() -> None:
+    def hidden(point: dict[str, Any]) -> float:
+        if point["chunk"] * point["threads"] < 256:
+            raise RuntimeError("does not compile")
+        return seconds(point)
+
+    failed = []
+    for seed in range(2):
+        tuner = Optimizer(compiler(), seed=seed, evaluations=40, ingredients=QUICK)
+        tuner.run(hidden)
+        assert any(t.failure == "raised RuntimeError: does not compile" for t in tuner.trials)
+        failed.append(sum(t.failure is not None for t in tuner.trials[15:]) / 25)
+    assert np.mean(failed) < 0.15  # 42 % of all points fail
+
+
+def test_several_objectives_reach_more_than_random_draws() -> None:
+    from studies.pareto import hypervolume
+
+    def both(point: dict[str, Any]) -> tuple[float, float]:
+        return 3 + seconds(point), 4 + point["threads"] * (1 + point["sched"])
+
+    corner = np.log([40, 64])
+    space = compiler()
+    drawn = [
+        hypervolume(np.log([both(space.point(c)) for c in space.sample(np.random.default_rng(n), 30)]), corner)
+        for n in range(10)
+    ]
+    reached = []
+    for seed in range(3):
+        tuner = Optimizer(space, objectives=["time", "area"], seed=seed, evaluations=30, ingredients=QUICK)
+        tuner.run(both)
+        points = [[math.log(t.values[n]) for n in ("time", "area")] for t in tuner.front() if t.values]
+        reached.append(hypervolume(points, corner))
+    assert min(reached) > max(drawn)
+
+
+def test_budgets_are_met() -> None:
+    def evaluate(point: dict[str, Any]) -> dict[str, float]:
+        return {"time": seconds(point), "bytes": point["chunk"] * point["unroll"]}
+
+    tuner = Optimizer(
+        compiler(), objectives=["time"], budgets={"bytes": 128}, seed=0, evaluations=30, ingredients=QUICK
+    )
+    tuner.run(evaluate)
+    assert tuner.best.values["bytes"] <= 128  # type: ignore[index]
+    assert tuner.best.values["time"] <= 5  # type: ignore[index] - 3 within the budget, 1 without
+    assert sum(t.values["bytes"] <= 128 for t in tuner.trials[15:]) >= 12  # type: ignore[index]
+
+
+def test_maximising_is_minimising_the_negative() -> None:
+    one = Optimizer(compiler(), objectives={"speed": "maximize"}, seed=0, evaluations=12, ingredients=QUICK)
+    one.run(lambda p: 20 - seconds(p))
+    values = [t.values["speed"] for t in one.trials]  # type: ignore[index]
+    assert one.best.values["speed"] == max(values)  # type: ignore[index]
+
+
+def test_the_prior_finds_the_optimum_sooner() -> None:
+    space = compiler()
+    informed = ParameterSpace(space.parameters, ["unroll < chunk", "before(order, 3, 2) or before(order, 3, 4)"],
+                              estimate=lambda p: [2 * seconds(p) + p["sched"]])  # fmt: skip
+    tuner = Optimizer(informed, seed=0, evaluations=10, ingredients=Ingredients(candidates=200, startup=2))
+    tuner.run(seconds)
+    assert tuner.best.values["value"] <= 2  # type: ignore[index]
+
+
+def test_a_history_told_again_resumes() -> None:
+    whole = Optimizer(compiler(), seed=3, evaluations=14, ingredients=QUICK)
+    whole.run(seconds, batch=2)
+    again = Optimizer(compiler(), seed=3, evaluations=14, ingredients=QUICK)
+    for trial in whole.trials[:8]:
+        again.tell(trial.point, trial.values, failure=trial.failure)
+    again.run(seconds, batch=2)
+    assert again.trials == whole.trials
+    other = Optimizer(compiler(), seed=4, evaluations=14, ingredients=QUICK)
+    other.run(seconds, batch=2)
+    assert other.trials != whole.trials
+
+
+def test_threads_do_not_change_the_points() -> None:
+    found = []
+    for workers in (None, 1, 4):
+        tuner = Optimizer(compiler(), seed=3, evaluations=12, ingredients=QUICK)
+        if workers is None:
+            tuner.run(seconds, batch=4)
+        else:
+            with ThreadPoolExecutor(workers) as pool:
+                tuner.run(seconds, batch=4, executor=pool)
+        found.append(tuner.trials)
+    assert found[0] == found[1] == found[2]
+
+
+def test_a_batch_does_not_collapse() -> None:
+    tuner = Optimizer(compiler(), seed=0, ingredients=QUICK)
+    for point in tuner.ask(8):
+        tuner.tell(point, seconds(point))
+    batch = tuner.ask(6)
+    assert len({str(p) for p in batch}) == 6
+    assert len({str(p) for p in batch + tuner.ask(2)}) == 8  # pending points are not asked again
+
+
+def test_an_exhausted_space_ends() -> None:
+    space = ParameterSpace([Integer("a", 0, 4), Integer("b", 0, 4)], ["a < b"])
+    tuner = Optimizer(space, seed=0)
+    assert tuner.run(lambda p: p["a"] - p["b"]) == "space exhausted after 10 points"
+    assert {(t.point["a"], t.point["b"]) for t in tuner.trials} == {(a, b) for a in range(5) for b in range(a + 1, 5)}
+    assert tuner.ask() == []
+
+
+def test_regret_stops_the_search() -> None:
+    tuner = Optimizer(ParameterSpace([Real("x", 0, 1)]), seed=0, evaluations=60, regret=1e-3, ingredients=QUICK)
+    reason = tuner.run(lambda p: 1 + (p["x"] - 0.3) ** 2)
+    assert "below 0.001 in 3 asks in a row" in reason
+    assert len(tuner.trials) < 40
+    assert tuner.best.values["value"] < 1.001  # type: ignore[index]
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        (math.nan, "value must be a finite number, got nan"),
+        (math.inf, "value must be a finite number, got inf"),
+        (None, "values must be numbers, got None"),
+        ("fast", "values must be numbers, got 'fast'"),
+        (True, "values must be numbers, got True"),
+        ([1.0, 2.0], r"1 values \(value\) are needed, got 2"),
+        ([], r"1 values \(value\) are needed, got 0"),
+        ([None], "value must be a finite number, got None"),
+        ({"time": 1.0}, "a value of value is needed, got time"),
+    ],
+)
+def test_unusable_values_are_recorded_failures(values: Any, message: str) -> None:
+    tuner = Optimizer(compiler(), seed=0, ingredients=QUICK)
+    (point,) = tuner.ask()
+    trial = tuner.tell(point, values)
+    assert trial.values is None
+    assert pytest.importorskip("re").search(message, trial.failure or "")
+    assert len(tuner.ask()) == 1
+
+
+def test_evaluators_that_raise_or_hang() -> None:
+    def evaluate(point: dict[str, Any]) -> float:
+        if point["sched"]:
+            time.sleep(0.3)
+        if point["threads"] > 8:
+            raise TimeoutError("of its own")
+        return seconds(point)
+
+    tuner = Optimizer(compiler(), seed=0, evaluations=12, ingredients=QUICK)
+    with ThreadPoolExecutor(12) as pool:
+        tuner.run(evaluate, batch=12, executor=pool, timeout=0.1)
+    reasons = {t.failure for t in tuner.trials}
+    assert "no result within 0.1 s" in reasons
+    assert None in reasons
+
+
+class Broken(ThreadPoolExecutor):
+    """Dies at the third task."""
+
+    left = 2
+
+    def submit(self, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+        self.left -= 1
+        if self.left < 0:
+            raise BrokenExecutor("a worker died")
+        return super().submit(function, *args, **kwargs)
+
+
+def test_a_dead_worker_loses_nothing_that_was_told() -> None:
+    tuner = Optimizer(compiler(), seed=0, evaluations=6, ingredients=QUICK)
+    with Broken(1) as pool, pytest.raises(StudyError, match="a worker died"):
+        tuner.run(seconds, executor=pool)
+    assert len(tuner.trials) == 2
+    tuner.run(seconds)
+    assert len(tuner.trials) == 6
+
+
+def test_bad_use() -> None:
+    space = compiler()
+    with pytest.raises(InputError, match="Did you mean 'minimize'"):
+        Optimizer(space, objectives={"time": "minimise"})
+    with pytest.raises(InputError, match="different names"):
+        Optimizer(space, objectives=["time", "time"])
+    with pytest.raises(InputError, match="one per objective"):
+        Optimizer(space, reference=[1, 2])
+    with pytest.raises(InputError, match="needs a stopping rule"):
+        Optimizer(ParameterSpace([Real("x", 0, 1)])).run(lambda p: 1.0)
+    tuner = Optimizer(space)
+    (point,) = tuner.ask()
+    tuner.tell(point, 1.0)
+    with pytest.raises(InputError, match="was told before"):
+        tuner.tell(point, 1.0)
+    with pytest.raises(InputError, match="breaks 'unroll < chunk'"):
+        tuner.tell({**point, "chunk": 2, "unroll": 4}, 1.0)
+    with pytest.raises(StudyError, match="none of 0 trials"):
+        _ = Optimizer(space).best

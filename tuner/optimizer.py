@@ -1,0 +1,240 @@
+"""Optimizer: the general autotuner, by ask and tell, for evaluators of the user's own.
+
+    tuner = Optimizer(space, objectives=["seconds"], budgets={"bytes": 4096}, seed=0)
+    for point in tuner.ask(4):
+        tuner.tell(point, {"seconds": 1.2, "bytes": 1024})      # or tell(point, failure="does not compile")
+
+Points depend on what was told, in order, and on the seed alone: telling a kept history again resumes a search.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import BrokenExecutor, Executor, Future
+from concurrent.futures import TimeoutError as Overdue
+from dataclasses import dataclass
+from numbers import Real
+from typing import Any
+
+import numpy as np
+
+from mapper.errors import InputError, StudyError, nearest
+from studies.pareto import pareto_front
+from tuner.parameter_groups import Codes
+from tuner.parameter_space import ParameterSpace, Point
+from tuner.proposer import History, propose
+from tuner.surrogate import Goal, Ingredients
+
+DIRECTIONS = ("minimize", "maximize")
+
+PATIENCE = 3
+"""Asks in a row whose regret estimate must be below the threshold."""
+
+Values = float | Sequence[float] | Mapping[str, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """One evaluation: ``values`` by name, or the ``failure``."""
+
+    number: int
+    point: Point
+    values: dict[str, float] | None
+    failure: str | None
+
+
+class Optimizer:
+    """Searches ``space``.
+
+    ``objectives``: names, or name -> ``minimize`` or ``maximize``. ``budgets``: upper limits on measured quantities,
+    which need not be objectives. ``evaluations``: budget of evaluations, failed ones included. ``regret``: stop once
+    the gain expected of the best unseen point (``Surrogate.gain``) has been below it in ``PATIENCE`` asks in a row.
+    ``reference``: worst values of interest, the corner of the hypervolume. Raises InputError for what does not fit.
+    """
+
+    def __init__(
+        self,
+        space: ParameterSpace,
+        *,
+        objectives: Sequence[str] | Mapping[str, str] = ("value",),
+        budgets: Mapping[str, float] | None = None,
+        seed: int = 0,
+        evaluations: int | None = None,
+        regret: float | None = None,
+        reference: Sequence[float] | None = None,
+        ingredients: Ingredients | None = None,
+    ) -> None:
+        directions = objectives if isinstance(objectives, Mapping) else dict.fromkeys(objectives, "minimize")
+        for name, direction in directions.items():
+            if direction not in DIRECTIONS:
+                raise InputError(
+                    f"objective {name!r}: unknown direction {direction!r}.{nearest(direction, DIRECTIONS)}"
+                )
+        if not directions or (not isinstance(objectives, Mapping) and len(set(objectives)) < len(objectives)):
+            raise InputError(f"one or more objectives with different names are needed, got {list(objectives)}")
+        self.space, self.seed, self.evaluations, self.regret = space, seed, evaluations, regret
+        self.objectives, self.directions = tuple(directions), dict(directions)
+        limits = dict(budgets or {})
+        self.quantities = (*self.objectives, *(n for n in limits if n not in directions))
+        self._signs = np.array([-1.0 if directions.get(n) == "maximize" else 1.0 for n in self.quantities])
+        places = {n: self.quantities.index(n) for n in limits}
+        if reference is not None and len(reference) != len(self.objectives):
+            raise InputError(f"reference must have {len(self.objectives)} values, one per objective, got {reference}")
+        corner = (
+            None if reference is None else tuple(float(s * r) for s, r in zip(self._signs, reference, strict=False))
+        )
+        self._goal = Goal(
+            len(self.objectives), tuple((p, float(self._signs[p] * limits[n])) for n, p in places.items()), corner
+        )
+        self._ingredients = ingredients or Ingredients()
+        self.trials: list[Trial] = []
+        self.stopped: str | None = None
+        self._codes: list[Codes] = []
+        self._pending: list[Codes] = []
+        self._calm = 0
+
+    def ask(self, count: int = 1) -> list[Point]:
+        """Up to ``count`` legal points never asked or told before. Fewer, in the end none, when the search is over:
+        ``stopped`` then says why."""
+        known = len(self.trials) + len(self._pending)
+        if self.evaluations is not None:
+            count = min(count, self.evaluations - known)
+        if count <= 0:
+            self._stop(f"budget of {self.evaluations} evaluations used")
+        if self.stopped:
+            return []
+        rng = np.random.default_rng([self.seed, known])
+        history = History(self._codes, self._outcomes(), tuple(self._pending))
+        found = propose(self.space, history, self._goal, self._ingredients, count, rng)
+        if found and self.regret is not None and found[0].gain is not None:
+            self._calm = self._calm + 1 if found[0].gain < self.regret else 0
+            if self._calm >= PATIENCE:
+                self._stop(f"expected gain {found[0].gain:.3g} below {self.regret:g} in {PATIENCE} asks in a row")
+                return []
+        if not found and not self._pending:
+            self._stop(f"space exhausted after {len(self.trials)} points")
+        self._pending += [s.point for s in found]
+        return [self.space.point(s.point) for s in found]
+
+    def tell(self, point: Mapping[str, Any], values: Values | None = None, *, failure: str | None = None) -> Trial:
+        """Records what became of ``point``, asked or not: a number, numbers in the order of objectives and then other
+        budgeted quantities, or numbers by name; or the reason of a failure. Values that are no finite numbers, or not
+        as many as needed, are recorded as failures that say so. Raises InputError for points that are not legal and
+        for points told before."""
+        codes = self._recognised(point)
+        reason, measured = failure, None
+        if failure is None:
+            try:
+                measured = self._read(values)
+            except InputError as error:
+                reason = str(error)
+        if codes in self._pending:
+            self._pending.remove(codes)
+        elif codes in self._codes:
+            raise InputError(f"the point {dict(point)} was told before")
+        trial = Trial(len(self.trials), self.space.point(codes), measured, reason)
+        self.trials.append(trial)
+        self._codes.append(codes)
+        return trial
+
+    def run(
+        self,
+        evaluate: Callable[[Point], Values],
+        *,
+        batch: int = 1,
+        executor: Executor | None = None,
+        timeout: float | None = None,
+    ) -> str:
+        """Asks, evaluates and tells until the search stops; returns the reason.
+
+        Exceptions of ``evaluate`` are failures of their points. With an ``executor`` the points of a batch run at once,
+        are told in the order asked, and one without a result after ``timeout`` seconds has failed. Raises StudyError if
+        the executor itself breaks; everything told so far is kept and ``run`` may be called again.
+        """
+        if self.evaluations is None and self.regret is None and not math.isfinite(self.space.size):
+            raise InputError("an infinite space needs a stopping rule: give evaluations or regret")
+        while points := self.ask(batch):
+            try:
+                self._evaluate(points, evaluate, executor, timeout)
+            except BrokenExecutor as error:
+                self._pending.clear()
+                raise StudyError(f"the executor broke ({error}): {len(self.trials)} told trials are kept") from error
+        assert self.stopped is not None
+        return self.stopped
+
+    def _evaluate(
+        self, points: list[Point], evaluate: Callable[[Point], Values], executor: Executor | None, timeout: float | None
+    ) -> None:
+        futures = [None if executor is None else executor.submit(evaluate, p) for p in points]
+        for point, future in zip(points, futures, strict=True):
+            try:
+                values = evaluate(point) if future is None else future.result(timeout)
+            except BrokenExecutor:
+                raise
+            except Overdue as error:
+                self.tell(point, failure=_overdue(future, timeout, error))
+            except Exception as error:  # whatever a user's evaluator raises is a result
+                self.tell(point, failure=f"raised {type(error).__name__}: {error}")
+            else:
+                self.tell(point, values)
+
+    def front(self) -> list[Trial]:
+        """Pareto-optimal trials within the budgets, by the first objective."""
+        outcomes = self._outcomes()
+        met = np.flatnonzero(self._goal.met(outcomes))
+        values = outcomes[met][:, : self._goal.objectives]
+        return [self.trials[met[n]] for n in pareto_front(values)]
+
+    @property
+    def best(self) -> Trial:
+        """The trial with the best first objective within the budgets. Raises StudyError if there is none."""
+        if not (front := self.front()):
+            raise StudyError(f"none of {len(self.trials)} trials succeeded within the budgets")
+        return front[0]
+
+    def _recognised(self, point: Mapping[str, Any]) -> Codes:
+        """Codes of a point; of an asked one exactly those asked, as reals do not survive the way back to a code."""
+        return next((c for c in self._pending if self.space.point(c) == dict(point)), None) or self.space.codes(point)
+
+    def _read(self, values: Any) -> dict[str, float]:
+        if isinstance(values, Mapping):
+            missing = [n for n in self.quantities if n not in values]
+            if missing:
+                raise InputError(
+                    f"a value of {', '.join(missing)} is needed, got {', '.join(map(str, values)) or 'none'}"
+                )
+            given = [values[n] for n in self.quantities]
+        elif isinstance(values, Real) and not isinstance(values, bool):
+            given = [values]
+        elif isinstance(values, Sequence | np.ndarray) and not isinstance(values, str):
+            given = list(values)
+        else:
+            raise InputError(f"values must be numbers, got {values!r}")
+        if len(given) != len(self.quantities):
+            raise InputError(
+                f"{len(self.quantities)} values ({', '.join(self.quantities)}) are needed, got {len(given)}"
+            )
+        for name, value in zip(self.quantities, given, strict=True):
+            if not isinstance(value, Real) or isinstance(value, bool) or not math.isfinite(value):
+                raise InputError(f"{name} must be a finite number, got {value!r}")
+        return {n: float(v) for n, v in zip(self.quantities, given, strict=True)}
+
+    def _outcomes(self) -> Any:
+        """float64[trials, quantities] to be minimised; failures are rows of NaN."""
+        rows = [
+            [math.nan] * len(self.quantities) if t.values is None else [t.values[n] for n in self.quantities]
+            for t in self.trials
+        ]
+        return np.array(rows, np.float64).reshape(len(rows), len(self.quantities)) * self._signs
+
+    def _stop(self, reason: str) -> None:
+        self.stopped = self.stopped or reason
+
+
+def _overdue(future: Future[Any] | None, timeout: float | None, error: Exception) -> str:
+    """The failure of an evaluation that took too long, or that itself raised a TimeoutError."""
+    if future is None or future.done():
+        return f"raised {type(error).__name__}: {error}"
+    future.cancel()
+    return f"no result within {timeout:g} s"

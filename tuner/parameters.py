@@ -1,0 +1,332 @@
+"""Parameters of an outside evaluator: permutation, ordinal, integer, real, categorical.
+
+Inside, a value is a *code*, a float64: the number of the value, for reals the position in [0, 1] between the bounds.
+``INACTIVE`` stands for a parameter that its condition ``when`` switches off; a point then has no such key.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import numbers
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from mapper.errors import InputError
+from mapper.linear_orders import PartialOrder
+from tuner.constraints import Constraint
+from tuner.permutation_features import FloatArray, permutation_features
+
+INACTIVE = -1.0
+
+MOST_LISTED = 5040
+"""Parameters with at most so many values have them listed; the values of others are drawn."""
+
+LARGEST_CODE = 2**53
+"""Numbers of values must be exact in a float64."""
+
+NEAR_REAL = 0.03
+"""Standard deviation of a local step of a real parameter, as a share of its range."""
+
+When = str | Callable[..., Any] | Constraint | None
+
+
+@dataclass(frozen=True)
+class Parameter(ABC):
+    """What every parameter has: a ``name`` and ``when`` it is active (an expression or predicate; None: always)."""
+
+    name: str
+    when: When = field(default=None, kw_only=True)
+
+    @property
+    @abstractmethod
+    def count(self) -> int | None:
+        """Number of values; None: a continuum."""
+
+    @abstractmethod
+    def value(self, code: float) -> Any:
+        """The value of a code."""
+
+    @abstractmethod
+    def code(self, value: Any) -> float:
+        """The code of a value. Raises InputError for what is no value."""
+
+    @abstractmethod
+    def embed(self, codes: FloatArray) -> FloatArray:
+        """float64[values, features] of active codes; the values farthest apart have distance 1."""
+
+    def walks(self, code: float, rng: np.random.Generator) -> Iterator[Iterable[float]]:
+        """Directions in which to look for a neighbour: of each, the first legal code is one."""
+        assert self.count is not None
+        return ((float(other),) for other in range(self.count) if other != code)
+
+    def draw(self, rng: np.random.Generator, count: int) -> FloatArray:
+        """Codes, uniformly."""
+        return rng.random(count) if self.count is None else rng.integers(self.count, size=count).astype(np.float64)
+
+    @property
+    def listed(self) -> bool:
+        """Whether there are few enough values to list them."""
+        return self.count is not None and self.count <= MOST_LISTED
+
+    def _refuse(self, value: Any, expected: str) -> InputError:
+        return InputError(f"parameter {self.name!r} must be {expected}, got {value!r}")
+
+
+@dataclass(frozen=True)
+class Categorical(Parameter):
+    """One of ``choices``, no two nearer than others."""
+
+    choices: Sequence[Any] = ()
+
+    def __post_init__(self) -> None:
+        _distinct(self, self.choices)
+
+    @property
+    def count(self) -> int:
+        return len(self.choices)
+
+    def value(self, code: float) -> Any:
+        return self.choices[int(code)]
+
+    def code(self, value: Any) -> float:
+        if value not in self.choices:
+            raise self._refuse(value, f"one of {', '.join(map(repr, self.choices))}")
+        return float(list(self.choices).index(value))
+
+    def embed(self, codes: FloatArray) -> FloatArray:
+        return np.asarray((codes[:, None] == np.arange(self.count)) / math.sqrt(2), np.float64)
+
+
+@dataclass(frozen=True)
+class _Scaled(Parameter):
+    """A parameter on a line, logarithmic with ``log``."""
+
+    log: bool = field(default=False, kw_only=True)
+
+    def _scale(self, values: FloatArray, low: float, high: float) -> FloatArray:
+        if self.log:
+            values, low, high = np.log(values), math.log(low), math.log(high)
+        return ((values - low) / ((high - low) or 1.0))[:, None]
+
+    def _check_bounds(self, low: float, high: float) -> None:
+        if not (math.isfinite(low) and math.isfinite(high) and low <= high):
+            raise InputError(f"the bounds of {self.name!r} must be finite, the first no more, got {low} and {high}")
+        if self.log and low <= 0:
+            raise InputError(f"{self.name!r} has a logarithmic scale and must be positive, got {low}")
+
+
+@dataclass(frozen=True)
+class Ordinal(_Scaled):
+    """One of ``values``, ascending numbers; with ``log`` it is the logarithm of the value that counts."""
+
+    values: Sequence[float] = ()
+
+    def __post_init__(self) -> None:
+        _distinct(self, self.values)
+        if list(self.values) != sorted(self.values):
+            raise InputError(f"the values of {self.name!r} must ascend, got {list(self.values)}")
+        self._check_bounds(self.values[0], self.values[-1])
+
+    @property
+    def count(self) -> int:
+        return len(self.values)
+
+    def value(self, code: float) -> Any:
+        return self.values[int(code)]
+
+    def code(self, value: Any) -> float:
+        if value not in self.values:
+            raise self._refuse(value, f"one of {', '.join(map(str, self.values))}")
+        return float(list(self.values).index(value))
+
+    def embed(self, codes: FloatArray) -> FloatArray:
+        return self._scale(np.asarray(self.values, np.float64)[codes.astype(np.int64)], self.values[0], self.values[-1])
+
+    def walks(self, code: float, rng: np.random.Generator) -> Iterator[Iterable[float]]:
+        yield map(float, range(int(code) - 1, -1, -1))
+        yield map(float, range(int(code) + 1, self.count))
+
+
+@dataclass(frozen=True)
+class Integer(_Scaled):
+    """An integer in [low, high]; with ``log`` and too many values to list them, draws are uniform in the logarithm."""
+
+    low: int = 0
+    high: int = 0
+
+    def __post_init__(self) -> None:
+        self._check_bounds(self.low, self.high)
+        if self.count > LARGEST_CODE:
+            raise InputError(f"{self.name!r} may have at most 2^53 values, got {self.low} to {self.high}")
+
+    @property
+    def count(self) -> int:
+        return self.high - self.low + 1
+
+    def value(self, code: float) -> int:
+        return self.low + int(code)
+
+    def code(self, value: Any) -> float:
+        if (
+            isinstance(value, bool)
+            or not isinstance(value, numbers.Integral)
+            or not self.low <= int(value) <= self.high
+        ):
+            raise self._refuse(value, f"an integer from {self.low} to {self.high}")
+        return float(int(value) - self.low)
+
+    def embed(self, codes: FloatArray) -> FloatArray:
+        return self._scale(codes + self.low, self.low, self.high)
+
+    def walks(self, code: float, rng: np.random.Generator) -> Iterator[Iterable[float]]:
+        reach = 1 if self.listed else max(1, round(abs(rng.normal(0, NEAR_REAL)) * self.count))
+        yield map(float, range(int(code) - reach, -1, -1))
+        yield map(float, range(int(code) + reach, self.count))
+
+    def draw(self, rng: np.random.Generator, count: int) -> FloatArray:
+        if not self.log or self.listed:
+            return super().draw(rng, count)
+        edges = math.log(self.low - 0.5 if self.low > 1 else 0.5), math.log(self.high + 0.5)
+        return np.clip(np.rint(np.exp(rng.uniform(*edges, count))), self.low, self.high) - self.low
+
+
+@dataclass(frozen=True)
+class Real(_Scaled):
+    """A number in [low, high]; with ``log`` draws are uniform in its logarithm."""
+
+    low: float = 0.0
+    high: float = 1.0
+
+    def __post_init__(self) -> None:
+        self._check_bounds(self.low, self.high)
+
+    @property
+    def count(self) -> None:
+        return None
+
+    def value(self, code: float) -> float:
+        span = self.high - self.low
+        found = self.low * (self.high / self.low) ** code if self.log else self.low + span * code
+        return min(max(float(found), self.low), self.high)
+
+    def code(self, value: Any) -> float:
+        if isinstance(value, bool) or not isinstance(value, numbers.Real) or not self.low <= float(value) <= self.high:
+            raise self._refuse(value, f"a number from {self.low} to {self.high}")
+        return float(self._scale(np.array([value], np.float64), self.low, self.high)[0, 0])
+
+    def embed(self, codes: FloatArray) -> FloatArray:
+        return codes[:, None]
+
+    def walks(self, code: float, rng: np.random.Generator) -> Iterator[Iterable[float]]:
+        steps = np.abs(rng.normal(0, NEAR_REAL, 6)) * np.array([-1, 1] * 3)
+        return ((float(other),) for other in np.clip(code + steps, 0, 1) if other != code)
+
+
+@dataclass(frozen=True)
+class Permutation(Parameter):
+    """An order of ``items`` (of 0..n-1 for an integer n) as a tuple; the first of each pair in ``before`` comes
+    earlier. ``metric``: what makes two orders similar (``permutation_features.METRICS``)."""
+
+    items: Sequence[Any] | int = ()
+    before: Sequence[tuple[Any, Any]] = field(default=(), kw_only=True)
+    metric: str = field(default="spearman", kw_only=True)
+
+    def __post_init__(self) -> None:
+        _distinct(self, self.elements)
+        permutation_features(np.arange(len(self.elements)), self.metric)  # an unknown metric is an error now
+        for item in itertools.chain.from_iterable(self.before):
+            if item not in self.elements:
+                raise InputError(f"permutation {self.name!r} has no item {item!r}, among {list(self.elements)}")
+        if not self.count:
+            raise InputError(f"no order of {self.name!r} is left: {self.before} form a cycle")
+        if self.count > LARGEST_CODE:
+            raise InputError(f"permutation {self.name!r} has {self.count} orders, at most 2^53 can be numbered")
+
+    @cached_property
+    def elements(self) -> tuple[Any, ...]:
+        """The items."""
+        return tuple(range(self.items)) if isinstance(self.items, int) else tuple(self.items)
+
+    @cached_property
+    def _orders(self) -> PartialOrder:
+        place = {item: str(n) for n, item in enumerate(self.elements)}
+        return PartialOrder(tuple(place.values()), frozenset((place[a], place[b]) for a, b in self.before))
+
+    @cached_property
+    def count(self) -> int:
+        return self._orders.count() if self.before else math.factorial(len(self.elements))
+
+    @cached_property
+    def _known(self) -> dict[int, tuple[int, ...]]:
+        return {}
+
+    def _order(self, code: float) -> tuple[int, ...]:
+        """Element numbers by position: the order of that number, in lexicographic order."""
+        number = int(code)
+        if number not in self._known:
+            self._known[number] = (
+                tuple(map(int, self._orders.unrank(number))) if self.before else _unrank(number, len(self.elements))
+            )
+        return self._known[number]
+
+    def value(self, code: float) -> tuple[Any, ...]:
+        return tuple(self.elements[n] for n in self._order(code))
+
+    def code(self, value: Any) -> float:
+        given = list(value) if isinstance(value, Sequence) else [value]
+        places = [self.elements.index(item) for item in given if item in self.elements]
+        if sorted(places) != list(range(len(self.elements))) or len(given) != len(places):
+            raise self._refuse(value, f"an order of {', '.join(map(str, self.elements))}")
+        if not self.before:
+            return float(_rank(places))
+        order = tuple(map(str, places))
+        if not self._orders.contains(order):
+            raise self._refuse(value, f"an order in which {self.before} come in that order")
+        return float(self._orders.rank(order))
+
+    def embed(self, codes: FloatArray) -> FloatArray:
+        orders = np.array([self._order(c) for c in codes.tolist()], np.int64).reshape(len(codes), -1)
+        return permutation_features(np.argsort(orders, axis=1), self.metric)
+
+    def walks(self, code: float, rng: np.random.Generator) -> Iterator[Iterable[float]]:
+        """All orders while they are few, else one exchange of two items."""
+        if self.count <= math.factorial(5):
+            yield from super().walks(code, rng)
+            return
+        order = self._order(code)
+        for a, b in itertools.combinations(range(len(order)), 2):
+            other = list(order)
+            other[a], other[b] = other[b], other[a]
+            names = tuple(map(str, other))
+            if not self.before:
+                yield (float(_rank(other)),)
+            elif self._orders.contains(names):
+                yield (float(self._orders.rank(names)),)
+
+
+def _distinct(parameter: Parameter, values: Sequence[Any]) -> None:
+    if not len(values) or any(v in values[:n] for n, v in enumerate(values)):
+        raise InputError(f"the values of {parameter.name!r} must be one or more and differ, got {list(values)}")
+
+
+def _rank(order: Sequence[int]) -> int:
+    """Number of a permutation of 0..n-1 in lexicographic order."""
+    number = 0
+    for n, item in enumerate(order):
+        number = number * (len(order) - n) + sum(other < item for other in order[n + 1 :])
+    return number
+
+
+def _unrank(number: int, items: int) -> tuple[int, ...]:
+    digits = []
+    for base in range(1, items + 1):
+        number, digit = divmod(number, base)
+        digits.append(digit)
+    left = list(range(items))
+    return tuple(left.pop(digit) for digit in reversed(digits))
