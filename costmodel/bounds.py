@@ -158,7 +158,10 @@ class _Tally:
     def _level(self, q: int) -> Iterator[tuple[str, Floats]]:
         """Turns of the scans and of the join of one loop, by kind, in every lane; each fiber ends in a stop."""
         nest, loop, stops = self._nest, self._nest.loops[q - 1], self._prefixes[q - 1]
-        sides = [_certain(nest.scanned(n, q)) for n, o in enumerate(nest.operands) if loop in o.loops]
+        found = nest.located(q)
+        sides = [
+            _certain(nest.scanned(n, q)) for n, o in enumerate(nest.operands) if loop in o.loops and n not in found
+        ]
         for elements in sides:
             yield "scan", elements + stops
         sides += [self._prefixes[q]] * (loop[0] in nest.universal)

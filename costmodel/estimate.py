@@ -98,8 +98,10 @@ def _step(model: Model, step: Conversion | Region, machine: Machine) -> _Step:
         return _Step(_conversion(step, moved, machine), tuple(moved), Actions(), 0.0, ())
     statements = [model.workload.program.statements[n] for n in step.statements]
     read = {access.tensor for s in statements for access in s.operands}
+    views = [s for s in model.workload.program.statements if s.kind == "view" and s.target.tensor in read]
+    read |= {access.tensor for view in views for access in view.operands}  # windows may be read in place
     formats = tuple(pair for pair in (*mapping.formats, *mapping.dtypes) if pair[0] in read)
-    seen = tuple(mapping.loops[n] for n in step.statements), formats, mapping.residency
+    seen = tuple(mapping.loops[n] for n in step.statements), formats, mapping.residency, mapping.joins
     key = "region", model.workload.key, model.level, step, seen, repr(machine)
     return model.statistics.remember(key, lambda: _region(model, step, machine))
 

@@ -67,8 +67,8 @@ nb::list waits(Engine& engine) {
 nb::tuple timeline(Engine& engine) {
   std::vector<std::int64_t> contexts;
   std::vector<Time> begins, cycles;
+  for (auto& unit : engine.units) engine.timeline->advance(unit->index, unit->t);  // may merge the slices of others
   for (auto& unit : engine.units) {
-    engine.timeline->advance(unit->index, unit->t);
     for (const Timeline::Slice& slice : engine.timeline->tracks[unit->index]) {
       contexts.push_back(unit->index), begins.push_back(slice.begin);
       cycles.insert(cycles.end(), slice.cycles.begin(), slice.cycles.end());

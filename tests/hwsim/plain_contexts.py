@@ -110,6 +110,22 @@ def scan(u: Unit) -> Body:
         u.cost()
 
 
+def locate(u: Unit) -> Body:
+    pos = u.arrays["pos"]
+    while True:
+        crd = yield from u.peek(u.ins[0])
+        ref = yield from u.peek(u.ins[1])
+        yield from u.pop(u.ins[0])
+        yield from u.pop(u.ins[1])
+        found = crd
+        if is_val(crd) or crd == EMPTY:
+            found = val_token(int(pos[ref[1]]) + crd[1]) if is_val(crd) and is_val(ref) else EMPTY
+        yield from u.push(u.outs[0], found)
+        if crd == DONE:
+            return
+        u.cost()
+
+
 def stream_scan(u: Unit) -> Body:
     ref_in, crd_in, payload_in, parent_in = u.ins
     fiber = element = 0

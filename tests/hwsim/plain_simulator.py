@@ -126,7 +126,7 @@ BODIES: dict[str, Callable[[Unit], Body]] = {
     "fork": walk.fork, "intersect": lambda u: walk.join(u, False), "union": lambda u: walk.join(u, True),
     "array": memory.array, "alu": compute.alu, "map": compute.map_values, "reduce": compute.reduce,
     "accumulate": memory.accumulate, "drop_empty": walk.drop_empty, "number": walk.number_fibers,
-    "stream_scan": walk.stream_scan, "tile_load": memory.tile_load, "store": memory.store,
+    "locate": walk.locate, "stream_scan": walk.stream_scan, "tile_load": memory.tile_load, "store": memory.store,
     "convert": memory.convert, "crd_write": walk.crd_write, "value_write": walk.value_write, "source": walk.source,
     "sink": walk.sink,
 }  # fmt: skip

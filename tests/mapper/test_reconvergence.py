@@ -31,7 +31,9 @@ def status(workload: Workload, mapping: Mapping, fifo_depth: int) -> tuple[bool,
         return store_tensor(workload.tensor(name), layout, machine)
 
     graph = lower_region(workload, mapping, machine, region, stored)
-    return bool(held_back(workload, mapping, machine, region)), simulate(graph).status
+    loops = dict(enumerate(mapping.loops))
+    fused = tuple(workload.program.edges[n] for n in region.fused)
+    return bool(held_back(workload, loops, fifo_depth, region.statements, fused)), simulate(graph).status
 
 
 @pytest.mark.parametrize("entries", [6, 40, 100])

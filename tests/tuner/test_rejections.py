@@ -51,7 +51,7 @@ def test_what_bounds_reject_is_dominated(finished: tuple[Problem, StudyContents]
     ran = [t for t in contents.trials if t.state == "simulated"]
     points = [[(t.values or {})[o] for o in contents.objectives] for t in ran]
     front = np.array(points)[pareto_front(points)]
-    worker = Worker(problem.space)
+    worker = Worker(problem.space, "mean")
     for trial in rejected[:20]:
         values = worker.simulate(Mapping.from_json(trial.mapping or {}), Limits()).values
         own = np.array([values[o] for o in contents.objectives])
