@@ -78,8 +78,8 @@ def test_replays_in_part_are_close(residency: str, monkeypatch: pytest.MonkeyPat
         for tensor, expected in walked_loads(workload, mapping, machine).items():
             ratios.append(sum(loaded(traffic, tensor)) / expected.sum())
     errors = np.abs(np.log(ratios))
-    assert np.exp(errors.mean()) < 1.04
-    assert np.exp(errors.max()) < 1.5
+    assert np.exp(errors.mean()) < 1.06
+    assert np.exp(errors.max()) < 2.5
     assert (errors > 1e-9).mean() > 0.1  # some were replayed in part
 
 
