@@ -208,7 +208,7 @@ def mapping_of(workload: Workload, fusion: Fusion, orders: tuple[tuple[str, ...]
     for tensor in sorted(stored_tensors(workload, fusion.cuts)):
         data = workload.tensor(tensor)
         formats.append((tensor, parse_format("dense" if data.density == 1.0 else "csf", data.ndim).kinds))
-    return Mapping(fusion.cuts, tuple(map(Loops, orders)), tuple(formats), variant=variant)
+    return Mapping(fusion.cuts, tuple(map(Loops, orders)), tuple(formats), variant=variant, joins="locate")
 
 
 def run_model(model: Model) -> Iterator[dict[str, Any]]:
