@@ -10,7 +10,7 @@ import numpy as np
 
 from mapper.dtypes import DTYPES, LARGEST
 from mapper.formats import block_of, kinds_problem, pads, slots_of, writable
-from mapper.fusion import JOINED_LANES
+from mapper.fused_region import JOINED_LANES
 from mapper.locating import JOINS
 from mapper.lowering import statement_units
 from mapper.machine import Machine

@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING
 from mapper.default_mapping import default_mapping
 from mapper.dtypes import FP32
 from mapper.errors import IllegalMapping
-from mapper.fusion import FusedRegion, fuse
+from mapper.fused_region import FusedRegion
+from mapper.fusion import fuse
 from mapper.legality import stored_tensors
 from mapper.linear_orders import PartialOrder
 from mapper.mapping import Loops, Mapping

@@ -14,7 +14,8 @@ import numpy as np
 from mapper.dtypes import FP32
 from mapper.errors import IllegalMapping
 from mapper.formats import Format, offered_formats, pads, writable
-from mapper.fusion import FusedRegion, Fusion, Partition, draw, order_text
+from mapper.fused_region import FusedRegion, draw, order_text
+from mapper.fusion import Fusion, Partition
 from mapper.legality import stored_tensors
 from mapper.machine import Machine
 from mapper.mapping import Loops, Mapping

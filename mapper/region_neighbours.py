@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import replace
 
-from mapper.fusion import FusedRegion, Orders
+from mapper.fused_region import FusedRegion, Orders
 from mapper.region_space import RegionChoice, RegionSpace
 from mapper.regions import LogicalIndex
 

@@ -13,7 +13,7 @@ from typing import Protocol, TypeVar
 import numpy as np
 
 from mapper.errors import IllegalMapping
-from mapper.fusion import FusedRegion, Orders, draw, order_text
+from mapper.fused_region import FusedRegion, Orders, draw, order_text
 from mapper.linear_orders import PartialOrder
 from mapper.mapping import Lane, Loops
 from mapper.regions import LogicalIndex

@@ -21,7 +21,8 @@ from typing import Any
 import numpy as np
 
 from mapper.errors import EmptySpace, IllegalMapping
-from mapper.fusion import Fusion, draw
+from mapper.fused_region import draw
+from mapper.fusion import Fusion
 from mapper.legality import violations
 from mapper.machine import Machine
 from mapper.mapping import Mapping

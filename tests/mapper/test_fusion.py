@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from mapper.errors import IllegalMapping
-from mapper.fusion import FusedRegion, Partition, draw, fuse
+from mapper.fused_region import FusedRegion, draw
+from mapper.fusion import Partition, fuse
 from mapper.mapping import Loops
 from mapper.notation import parse_program
 from mapper.program import Program

@@ -1,0 +1,267 @@
+"""FusedRegion: statements that stream to each other, and the loop orders, tiles and lanes that serve all of them.
+
+The indices of fused statements that name the same modes are one *logical index*, called after its first use. A stream
+is read once, so its indices must stand outermost in its readers: with the orders that a user pins, these are the
+edges of the region's partial order graph (FuseFlow, section 5). Each of its linear extensions gives every statement
+its order; extensions that give all statements the same are one (``PartialOrder``).
+"""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+
+import numpy as np
+
+from mapper.errors import IllegalMapping
+from mapper.linear_orders import PartialOrder
+from mapper.program import Edge, Program
+from mapper.regions import LogicalIndex, logical_indices, region_label
+from mapper.violation import Violation
+
+Orders = tuple[tuple[str, ...], ...]
+"""A loop order per statement of a region."""
+
+JOINED_LANES = 8
+"""Most lanes whose partial sums are added: what a union joins."""
+
+
+@dataclass(frozen=True, eq=False)
+class FusedRegion:
+    """A set of fused statements. ``pinned``: per target tensor, the loop orders that are allowed."""
+
+    program: Program
+    cuts: tuple[bool, ...]
+    statements: tuple[int, ...]
+    pinned: tuple[tuple[str, Orders], ...] = ()
+
+    @property
+    def label(self) -> str:
+        """``S0+S1``."""
+        return region_label(self.statements)
+
+    @cached_property
+    def leaders(self) -> dict[LogicalIndex, LogicalIndex]:
+        """The logical index of every index of every statement."""
+        found = logical_indices(self.program, self.cuts)
+        return {(n, i): found[n, i] for n in self.statements for i in self.program.statements[n].indices}
+
+    @cached_property
+    def indices(self) -> tuple[LogicalIndex, ...]:
+        """All logical indices, in order of appearance."""
+        return tuple(dict.fromkeys(self.leaders.values()))
+
+    @cached_property
+    def edges(self) -> tuple[Edge, ...]:
+        """The fused edges."""
+        inside = (e for e, cut in zip(self.program.edges, self.cuts, strict=True) if not cut)
+        return tuple(e for e in inside if e.producer in self.statements)
+
+    @cached_property
+    def streams(self) -> tuple[tuple[int, int, tuple[str, ...]], ...]:
+        """(producer, consumer, indices of the stream in the consumer) of every fused edge."""
+        return tuple(
+            (e.producer, e.consumer, self.program.statements[e.consumer].operands[e.operand].indices)
+            for e in self.edges
+        )
+
+    @property
+    def is_view(self) -> bool:
+        """Whether this is a view alone, whose loops are no choice: it writes what its first reader wants."""
+        return self.program.statements[self.statements[0]].kind == "view"
+
+    @cached_property
+    def orders(self) -> tuple[PartialOrder, ...]:
+        """Alternatives that share no order: one, or one per combination of pinned orders. Empty if none is possible."""
+        if any(len({self.leaders[n, i] for i in s}) < len(s) for n, s in self._indices_by_statement):
+            return ()
+        found = []
+        for chosen in itertools.product(*(orders for _, orders in self._pins)):
+            before = self._stream_edges()
+            for (number, _), pinned in zip(self._pins, chosen, strict=True):
+                before |= {(self._name(number, a), self._name(number, b)) for a, b in itertools.pairwise(pinned)}
+            order = PartialOrder(self._names, frozenset(before), self._together)
+            if order.cycle() is None:
+                found.append(order)
+        return tuple(found)
+
+    def conflict(self) -> str:
+        """Why no order serves the region."""
+        order = PartialOrder(self._names, frozenset(self._stream_edges()), self._together)
+        cycle = order.cycle()
+        return f"{' before '.join((*cycle, cycle[0]))}" if cycle else "pinned orders or streams read twice exclude it"
+
+    def orders_of(self, order: tuple[str, ...]) -> Orders:
+        """The order of each statement in one order of all logical indices."""
+        place = {name: n for n, name in enumerate(order)}
+
+        def own(number: int, indices: tuple[str, ...]) -> tuple[str, ...]:
+            return tuple(sorted(indices, key=lambda i: place[self._name(number, i)]))
+
+        return tuple(itertools.starmap(own, self._indices_by_statement))
+
+    @cached_property
+    def order_count(self) -> int:
+        """Distinct choices of orders."""
+        return sum(order.count() for order in self.orders)
+
+    @lru_cache(maxsize=65536)  # noqa: B019 - regions live as long as their program is searched
+    def order(self, rank: int) -> Orders:
+        """Orders number ``rank`` of ``order_count``."""
+        for order in self.orders:
+            if rank < order.count():
+                return self.orders_of(order.unrank(rank))
+            rank -= order.count()
+        raise IndexError(rank)
+
+    def rank(self, orders: Orders) -> int:
+        """Inverse of ``order``. Raises IllegalMapping for orders that do not serve the region."""
+        rank = 0
+        for alternative in self.orders:
+            whole = self.merged(alternative, orders)
+            if whole is not None:
+                return rank + alternative.rank(whole)
+            rank += alternative.count()
+        raise IllegalMapping([Violation("order", order_text(orders), "orders that serve the region", self.label)])
+
+    def merged(self, alternative: PartialOrder, orders: Orders) -> tuple[str, ...] | None:
+        """One order of all logical indices that gives every statement its own, None if there is none."""
+        before = set(alternative.before)
+        for (number, _), order in zip(self._indices_by_statement, orders, strict=True):
+            before |= {(self._name(number, a), self._name(number, b)) for a, b in itertools.pairwise(order)}
+        joined = PartialOrder(self._names, frozenset(before))
+        if joined.cycle() is not None:
+            return None
+        whole = joined.unrank(0)
+        return whole if self.orders_of(whole) == orders and alternative.contains(whole) else None
+
+    @cached_property
+    def tileable(self) -> tuple[LogicalIndex, ...]:
+        """Indices that may be tiled: a reader of streams tiles only what its streams hold."""
+        if self.is_view:
+            return ()
+        banned = {
+            self.leaders[n, i]
+            for _, n, held in self.streams
+            if held
+            for i in self.program.statements[n].indices
+            if i not in held
+        }
+        return tuple(leader for leader in self.indices if leader not in banned)
+
+    @lru_cache(maxsize=65536)  # noqa: B019 - regions live as long as their program is searched
+    def tile_orders(self, tiled: frozenset[LogicalIndex]) -> tuple[PartialOrder, ...]:
+        """Orders of the tile loops of ``tiled``; pinned orders hold for them too."""
+        names = {self._name(*leader): leader for leader in self.indices if leader in tiled}
+        found = []
+        for chosen in itertools.product(*(orders for _, orders in self._pins)):
+            before = set()
+            for (number, _), pinned in zip(self._pins, chosen, strict=True):
+                kept = [name for name in (self._name(number, i) for i in pinned) if name in names]
+                before |= set(itertools.pairwise(kept))
+            order = PartialOrder(tuple(names), frozenset(before), self._together)
+            if order.cycle() is None and order not in found:
+                found.append(order)
+        return tuple(found)
+
+    @lru_cache(maxsize=65536)  # noqa: B019
+    def tile_order_count(self, tiled: frozenset[LogicalIndex]) -> int:
+        """Distinct orders of the tile loops."""
+        return sum(order.count() for order in self.tile_orders(tiled))
+
+    @lru_cache(maxsize=65536)  # noqa: B019
+    def tile_order(self, tiled: frozenset[LogicalIndex], rank: int) -> tuple[LogicalIndex, ...]:
+        """Order number ``rank`` of the tile loops, outer to inner."""
+        names = {self._name(*leader): leader for leader in tiled}
+        for order in self.tile_orders(tiled):
+            if rank < order.count():
+                return tuple(names[name] for name in order.unrank(rank))
+            rank -= order.count()
+        raise IndexError(rank)
+
+    def tile_rank(self, tiled: frozenset[LogicalIndex], before: frozenset[tuple[LogicalIndex, LogicalIndex]]) -> int:
+        """Number of the first order of the tile loops of ``tiled`` in which the first of each pair precedes the
+        second. Raises IllegalMapping if there is none."""
+        wanted = {(self._name(*a), self._name(*b)) for a, b in before}
+        rank = 0
+        for order in self.tile_orders(tiled):
+            joined = PartialOrder(order.elements, order.before | wanted)
+            if joined.cycle() is None:
+                return rank + order.rank(joined.unrank(0))
+            rank += order.count()
+        text = ", ".join(sorted(f"{a} before {b}" for a, b in wanted))
+        raise IllegalMapping([Violation("tile-order", text, "an order of the tile loops that is allowed", self.label)])
+
+    @cached_property
+    def parallel_indices(self) -> tuple[tuple[LogicalIndex, int | None], ...]:
+        """(index, most lanes) of the indices that may be parallel: a fused reader has the index only if its stream
+        does, and partial sums of a reduced one are added by a single unit."""
+        found: list[tuple[LogicalIndex, int | None]] = []
+        for leader in () if self.is_view else self.indices:
+            users = {n for (n, _), own in self.leaders.items() if own == leader}
+            reducing = [n for n in users if leader not in self._kept(n)]
+            streamed = all(p in users and p not in reducing for p, n, _ in self.streams if n in users)
+            summed = all(self.program.statements[n].reduction != "max" for n in reducing)
+            if streamed and summed:
+                found.append((leader, JOINED_LANES if reducing else None))
+        return tuple(found)
+
+    def _kept(self, number: int) -> set[LogicalIndex]:
+        return {self.leaders[number, i] for i in self.program.statements[number].target.indices}
+
+    @property
+    def _pins(self) -> list[tuple[int, Orders]]:
+        pinned = dict(self.pinned)
+        targets = {n: self.program.statements[n].target.tensor for n in self.statements}
+        return [(n, pinned[tensor]) for n, tensor in targets.items() if tensor in pinned]
+
+    @property
+    def _indices_by_statement(self) -> list[tuple[int, tuple[str, ...]]]:
+        return [(n, self.program.statements[n].indices) for n in self.statements]
+
+    @cached_property
+    def _names(self) -> tuple[str, ...]:
+        return tuple(self._name(*leader) for leader in self.indices)
+
+    @cached_property
+    def _users(self) -> dict[str, set[int]]:
+        users: dict[str, set[int]] = {name: set() for name in self._names}
+        for number, index in self.leaders:
+            users[self._name(number, index)].add(number)
+        return users
+
+    def _name(self, number: int, index: str) -> str:
+        leader, name = self.leaders[number, index]
+        return f"S{leader}.{name}"
+
+    def _together(self, a: str, b: str) -> bool:
+        """Whether some statement has both, so that their order shows."""
+        return bool(self._users[a] & self._users[b])
+
+    def _stream_edges(self) -> set[tuple[str, str]]:
+        if self.is_view:
+            return set(itertools.pairwise(self._names))
+        return {
+            (self._name(n, outer), self._name(n, inner))
+            for _, n, held in self.streams
+            for outer in held
+            for inner in self.program.statements[n].indices
+            if inner not in held
+        }
+
+
+def order_text(orders: Orders) -> str:
+    """``i,k,j | i,j``: a readable label of a choice."""
+    return " | ".join(",".join(order) for order in orders)
+
+
+def draw(rng: np.random.Generator, count: int) -> int:
+    """A number below ``count``, however large, every one equally likely."""
+    if count <= 2**62:
+        return int(rng.integers(count))
+    bits = (count - 1).bit_length()
+    while True:
+        number = int.from_bytes(rng.bytes(bits // 8 + 1), "big") & ((1 << bits) - 1)
+        if number < count:
+            return number
