@@ -191,7 +191,12 @@ class _Importer:
             return Constant(name, data, "input") if isinstance(data, self._torch.Tensor) else data
         if spec.target in self._exported.state_dict:
             return Constant(spec.target, self._exported.state_dict[spec.target], "parameter")
-        return Constant(spec.target, self._exported.constants[spec.target], "parameter")
+        if spec.target in self._exported.constants:
+            return Constant(spec.target, self._exported.constants[spec.target], "parameter")
+        raise InputError(
+            f"an input of the exported module must be a tensor, a parameter or a buffer, got {spec.arg} of kind "
+            f"{spec.kind.name}: pass it as a plain argument or make it a buffer"
+        )
 
     def _call(self, node: Any) -> Any:
         args, kwargs = (

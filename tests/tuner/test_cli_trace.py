@@ -3,13 +3,8 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Callable
 from pathlib import Path
-
-import pytest
-
-from tuner.cli import main
 
 Run = Callable[..., tuple[int, str, str]]
 
@@ -24,35 +19,6 @@ machine: {preset: rda}
 search: {simulations: 4, batch: 2, candidates: 2, workers: 1}
 storage: sqlite:///studies.db
 """
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with a specification and its finished study."""
-    folder = tmp_path_factory.mktemp("traced")
-    (folder / "small.yaml").write_text(SPEC)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(folder)
-        patch.setattr(sys, "argv", ["sparseloom", "tune", "small.yaml", "--quiet"])
-        with pytest.raises(SystemExit) as done:
-            main()
-    assert done.value.code == 0
-    return folder
-
-
-@pytest.fixture
-def run(folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
-    """Runs ``sparseloom WORDS`` in the folder: exit code, standard output, standard error."""
-    monkeypatch.chdir(folder)
-
-    def command(*words: str) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["sparseloom", *words])
-        with pytest.raises(SystemExit) as done:
-            main()
-        out, err = capsys.readouterr()
-        return int(done.value.code or 0), out, err
-
-    return command
 
 
 def test_the_best_and_the_default(run: Run, folder: Path) -> None:
