@@ -111,7 +111,9 @@ class _Simulation:
         cycles = math.ceil(dram.burst_bytes / dram.bytes_per_cycle)
         if dram.row_bytes:
             inside = begin // chunk // dram.channels * chunk + begin % chunk
-            row = (request.unit.params["tensor"], request.write, inside // dram.row_bytes)
+            params, write = request.unit.params, request.write
+            tensor = params.get("result", params["tensor"]) if write else params["tensor"]  # a conversion has both
+            row = (tensor, write, inside // dram.row_bytes)
             hit = self.open_rows.get(channel) == row
             cycles += dram.row_hit_cycles if hit else dram.row_miss_cycles
             self.row_misses += not hit

@@ -24,7 +24,8 @@ from memory_streams import (
     streaming_cycles,
 )
 
-from mapper.graph import Dram
+from hwsim import simulate
+from mapper.graph import Context, Dram, Graph
 from mapper.graph_builder import dram_of
 from mapper.machine import load_machine, preset_names
 
@@ -189,6 +190,15 @@ def test_rows() -> None:
     assert run.profile.row_misses == 4
     # Without row buffers the fields do nothing.
     assert read(dataclasses.replace(ROWS, row_bytes=None), stream(4, 64)).times[0].tolist() == [19, 27, 35, 43]
+
+
+def test_conversions_into_one_tensor_share_its_row() -> None:
+    # A and B are read at 0: 28 cycles each, there at 38 and 66. T is written at 38, behind both: 28 more are 84; and
+    # once more at 66, into the open row: 94.
+    one_burst = {"read_value_bytes": 64, "read_metadata_bytes": 0, "write_value_bytes": 64, "write_metadata_bytes": 0}
+    contexts = tuple(Context(f"from {n}", "convert", (), (), {"tensor": n, "result": 2} | one_burst) for n in (0, 1))
+    profile = simulate(Graph(contexts, (), ("A", "B", "T"), ROWS))
+    assert (profile.cycles, profile.row_misses) == (94, 3)
 
 
 def test_a_row_lies_in_one_channel() -> None:
