@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from mapper.dtypes import DTYPES, LARGEST
-from mapper.formats import block_of, kinds_problem, pads, slots_of, writable
+from mapper.formats import DENSE, block_of, kinds_problem, pads, slots_of, writable
 from mapper.fused_region import JOINED_LANES
 from mapper.locating import JOINS
 from mapper.lowering import statement_units
@@ -133,10 +133,11 @@ def _statement_units(
         if edge.consumer == number
     )
     stored = program.statements[number].target.tensor in dict(region.stored)
-    dense: tuple[tuple[str, ...] | None, ...] = ()
+    dense: tuple[tuple[bool, ...], ...] = ()  # all that locating asks of formats
     if mapping.joins == "locate":
         formats = dict(mapping.formats)
-        dense = tuple(formats.get(a.tensor) for a in program.statements[number].operands)
+        kinds = (formats.get(a.tensor, ()) for a in program.statements[number].operands)
+        dense = tuple(tuple(kind == DENSE and not any(map(block_of, own)) for kind in own) for own in kinds)
     key = (number, shape, streams, stored, machine.dram_channels is None, dense)
     if key not in workload.unit_counts:
         units = statement_units(workload, mapping, machine, region, number)

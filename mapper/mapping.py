@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping as MappingABC
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from mapper.canonical import content_hash
@@ -22,7 +23,7 @@ PARTITIONS = ("balanced", "block", "cyclic")
 """How coordinates are dealt to lanes: contiguous ranges with equal numbers of stored entries, equal ranges, in turn."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Loops:
     """How one statement iterates.
 
@@ -35,7 +36,7 @@ class Loops:
     tiles: tuple[tuple[str, int], ...] = ()
     parallel: tuple[Lane, ...] = ()
 
-    @property
+    @cached_property
     def nest(self) -> tuple[Loop, ...]:
         """All loops, outer to inner."""
         return (*((i, "tile") for i, _ in self.tiles), *((i, "inner") for i in self.order))

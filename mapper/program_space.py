@@ -33,6 +33,9 @@ MOST_FUSIONS = 1024
 MOST_SEEN = 2**16
 """Drawn choices of cuts, whole or of the first edges, that are remembered."""
 
+MOST_DRAWS = 256
+"""Loops of a region that are drawn until FIFOs hold its streams, where cuts are not listed."""
+
 
 class ProgramSpace:
     """The mappings of ``workload``, which is variant ``label`` of the workload that the user gave."""
@@ -42,6 +45,7 @@ class ProgramSpace:
         self.prefix = f"{label}: " if label else ""
         self.reasons: list[Violation] = []  # against cuts that were tried in vain
         self._regions: dict[FusedRegion, RegionSpace] = {}
+        self._served: dict[FusedRegion, list[Violation]] = {}
         self._seen: dict[tuple[bool, ...], list[Partition]] = {}
         self._made: dict[tuple[bool, ...], Fusion] = {}
         self._offered: dict[str, dict[str, Format]] = {}
@@ -150,14 +154,33 @@ class ProgramSpace:
         """A mapping, every one equally likely (where cuts are not listed: given its cuts). Raises IllegalMapping for a
         format that does not suit the orders drawn and, at the first region that has them, for streams that wait for
         more than a FIFO holds."""
+        tries = 1 if fusion or self.listed else MOST_DRAWS  # cuts are drawn by the number of their loops, or all alike
         fusion = fusion or self._draw_fusion(rng)
         loops: dict[int, Loops] = {}
         for region in fusion.regions:
-            loops |= (drawn := self.region_space(region).draw(rng))
-            if held := held_back(self.workload, drawn, self._deepest, region.statements, region.edges):
-                raise IllegalMapping(held)
+            loops |= self._draw_loops(rng, region, tries)
         picks = {name: choices[int(rng.integers(len(choices)))] for name, choices in self._knobs(fusion)}
         return self._assemble(fusion, loops, picks)
+
+    def _draw_loops(self, rng: np.random.Generator, region: FusedRegion, tries: int) -> dict[int, Loops]:
+        held: list[Violation] = []
+        for _ in range(tries):
+            drawn = self.region_space(region).draw(rng)
+            held = held_back(self.workload, drawn, self._deepest, region.statements, region.edges)
+            if not held:
+                return drawn
+        raise IllegalMapping(held)
+
+    def _unserved(self, region: FusedRegion) -> list[Violation]:
+        """What is against the loops of a region if none were found that FIFOs serve, by draws that are the same for
+        every caller: no mapping depends on those drawn before it."""
+        if region not in self._served:
+            self._served[region] = []
+            try:
+                self._draw_loops(np.random.default_rng(0), region, MOST_DRAWS)
+            except IllegalMapping as error:
+                self._served[region] = list(error.violations)
+        return self._served[region]
 
     @cached_property
     def _deepest(self) -> int | None:
@@ -178,7 +201,10 @@ class ProgramSpace:
             if len(self._made) >= MOST_SEEN:
                 self._made.clear()
             self._made[partition.decided] = partition.fusion()
-        return self._made[partition.decided]
+        fusion = self._made[partition.decided]
+        if unserved := [violation for region in fusion.regions for violation in self._unserved(region)]:
+            raise IllegalMapping(unserved)
+        return fusion
 
     def choose(self, chooser: Chooser) -> Mapping:
         """The mapping that ``chooser`` makes; edges that must be cut or fused are not asked."""

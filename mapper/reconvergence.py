@@ -42,9 +42,9 @@ def held_back(
         return []
     program = workload.program
     found = _drained_groups(workload, loops, depth, statements, fused)
-    for reader in statements if len(statements) > 2 else ():
+    for reader in statements if len(fused) > 1 else ():
         made = sorted({edge.producer for edge in fused if edge.consumer == reader})
-        for source in made:
+        for source in made if len(made) > 1 else ():
             for other in made:
                 if other == source:
                     continue
@@ -63,18 +63,20 @@ def _drained_groups(
 ) -> list[Violation]:
     program, found = workload.program, []
     for number in statements:
-        above = _in_step(program, loops[number], number)
-        nest = () if above is None else stream_nest(program, number, loops[number])
-        if above is None or len(nest) - above < 2:
+        own, kept = loops[number], program.statements[number].target.indices
+        nest = own.nest
+        above = next((n for n, (index, _) in enumerate(nest) if index not in kept), len(nest))
+        drained = [index for index, _ in nest[above:] if index in kept]
+        if len(drained) < 2:
             continue
-        parallel = {index for index, _, _ in loops[number].parallel}
-        joined = not parallel <= set(program.statements[number].target.indices)
-        for edge in (e for e in fused if e.producer == number):
-            reader = program.statements[edge.consumer]
-            names = renaming(program, edge)
-            outer = {names[i] for i, _ in nest[above:-1]}
-            others = [a for n, a in enumerate(reader.operands) if n != edge.operand]
-            joined = joined or any(outer & set(a.indices) for a in others)
+        joined = any(index not in kept for index, _, _ in own.parallel)
+        for edge in fused if not joined else ():
+            if edge.producer == number:
+                names = renaming(program, edge)
+                outer = {names[index] for index in drained[:-1]}
+                operands = program.statements[edge.consumer].operands
+                others = [a for n, a in enumerate(operands) if n != edge.operand]
+                joined = joined or any(not outer.isdisjoint(a.indices) for a in others)
         room = depth // TOKENS_PER_ENTRY
         largest = _largest_group(workload, loops[number], number, above + 1, room) if joined else 0
         if largest > room:
