@@ -11,21 +11,25 @@ from typing import Any
 
 import numpy as np
 
-from mapper.errors import IllegalMapping
+from mapper.errors import EmptySpace, IllegalMapping
 from mapper.mapping import Mapping
 from mapper.space import MappingSpace
 
-MOST_ESTIMATES = 200
-"""Mappings that one descent looks at."""
+LEAST_ESTIMATES, ESTIMATES_PER_KNOB = 200, 12
+"""Mappings that one descent looks at, the larger of the two: spaces of whole models have more knobs."""
+
+DRAWS = 8
+"""Uniform draws of which the best is where a descent starts that was given no start."""
 
 Score = Callable[[Mapping], float]
 
 
 @dataclass(frozen=True, slots=True)
 class Descent:
-    """One descent: from ``start`` (parameters; those missing are drawn) along ``weights`` of the log objectives."""
+    """One descent: from the best of ``starts`` (parameters; those missing are drawn), or of a few uniform draws where
+    there are none, along ``weights`` of the log objectives."""
 
-    start: dict[str, Any]
+    starts: tuple[dict[str, Any], ...]
     weights: tuple[float, ...]
     seed: int
 
@@ -54,8 +58,9 @@ class Recorder:
 def descend(space: MappingSpace, descent: Descent, score: Score) -> dict[str, Any]:
     """Parameters of the best mapping found. ``score``: smaller is better."""
     rng = np.random.default_rng(descent.seed)
-    best, value = _evaluated(space, descent.start, rng, score)
-    left, knobs = MOST_ESTIMATES, _shuffled(list(best.choices), rng)
+    starts = descent.starts or _drawn(space, rng)
+    best, value = min((_evaluated(space, start, rng, score) for start in starts), key=lambda found: found[1])
+    left, knobs = max(LEAST_ESTIMATES, ESTIMATES_PER_KNOB * len(best.choices)), _shuffled(list(best.choices), rng)
     while left > 0 and knobs:  # knobs that have not been tried since the last improvement
         name = knobs.pop()
         for other in _shuffled([c for c in best.choices[name] if c != best.chosen[name]], rng)[:left]:
@@ -65,6 +70,13 @@ def descend(space: MappingSpace, descent: Descent, score: Score) -> dict[str, An
                 best, value, knobs = tried, found, _shuffled(list(tried.choices), rng)
                 break
     return best.chosen
+
+
+def _drawn(space: MappingSpace, rng: np.random.Generator) -> list[dict[str, Any]]:
+    try:
+        return [space.params(space.sample(rng)) for _ in range(DRAWS)]
+    except EmptySpace:  # too few are legal to be drawn: knob by knob the descent may still find one
+        return [{}]
 
 
 def _shuffled(items: list[Any], rng: np.random.Generator) -> list[Any]:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mapper.errors import IllegalMapping
+from mapper.default_mapping import default_mapping
+from mapper.errors import EmptySpace, IllegalMapping
 from mapper.mapping import Mapping
 from mapper.space import MappingSpace
 from mapper.violation import Violation
@@ -86,21 +88,32 @@ class Search:
         return self._model
 
     def descents(self, batch: int) -> list[Descent]:
-        """Local searches for batch number ``batch``: half from the best rows so far, half from anywhere."""
+        """Local searches for batch number ``batch``: half from the best rows so far (in the beginning from what
+        everybody would write, of every rewriting), half from anywhere."""
         settings = self._settings
         rng = np.random.default_rng(batch_seed(settings.seed, batch, "descents"))
         known = [t for t in self._finished if t.values]
         front = [known[n] for n in pareto_front([t.values for t in known])] if known else []
         found = []
         for n in range(settings.descents if settings.sampler != "random" else 0):
-            start = front[int(rng.integers(len(front)))].params if front and n % 2 else {}
+            starts: tuple[dict[str, Any], ...] = ()
+            if n % 2 == 0:
+                starts = (dict(front[int(rng.integers(len(front)))].params),) if front else self._defaults()
             weights = tuple(rng.dirichlet(np.ones(len(self._objectives))).tolist())
-            found.append(Descent(dict(start), weights, int(rng.integers(2**32))))
+            found.append(Descent(starts, weights, int(rng.integers(2**32))))
         return found
+
+    def _defaults(self) -> tuple[dict[str, Any], ...]:
+        """Parameters of the default mappings that the space has."""
+        found = []
+        for label in self._space.programs:
+            with contextlib.suppress(IllegalMapping):
+                found.append(self._space.params(default_mapping(self._space, label)))
+        return tuple(found)
 
     def ask(self, batch: int, count: int, hints: Sequence[dict[str, Any]] = ()) -> list[Proposal]:
         """``count`` proposals of batch number ``batch``, the ``hints`` (parameters) first; to the model sampler these
-        are candidates among others."""
+        are candidates among others. The rest of the first batch is uniform, as nothing is known to learn from."""
         import optuna
 
         optuna.logging.set_verbosity(optuna.logging.WARNING)
@@ -108,9 +121,20 @@ class Search:
             directions=["minimize"] * len(self._objectives), sampler=self._sampler(batch, hints)
         )
         study.add_trials(self._finished)
-        for params in () if self.chooses else hints[:count]:
+        known = () if self.chooses else (*hints[:count], *self._draws(batch, count - len(hints)))
+        for params in known:
             study.enqueue_trial(params)
         return [self._propose(study.ask()) for _ in range(count)]
+
+    def _draws(self, batch: int, count: int) -> list[dict[str, Any]]:
+        """Uniform legal draws for the first batch; the random sampler draws by itself, knob by knob."""
+        if batch or self._settings.sampler == "random":
+            return []
+        rng = np.random.default_rng(batch_seed(self._settings.seed, batch, "draws"))
+        try:
+            return [self._space.params(self._space.sample(rng)) for _ in range(count)]
+        except EmptySpace:  # too few are legal to be drawn: the sampler may still find one
+            return []
 
     def tell(self, row: TrialRecord) -> None:
         """Adds a finished row. What was screened but not simulated enters with its estimate, so that the sampler learns
