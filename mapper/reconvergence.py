@@ -64,19 +64,21 @@ def _drained_groups(
     program, found = workload.program, []
     for number in statements:
         own, kept = loops[number], program.statements[number].target.indices
+        joined = any(index not in kept for index, _, _ in own.parallel)
+        readers = [edge for edge in fused if edge.producer == number]
+        if not joined and not readers:
+            continue
         nest = own.nest
         above = next((n for n, (index, _) in enumerate(nest) if index not in kept), len(nest))
         drained = [index for index, _ in nest[above:] if index in kept]
         if len(drained) < 2:
             continue
-        joined = any(index not in kept for index, _, _ in own.parallel)
-        for edge in fused if not joined else ():
-            if edge.producer == number:
-                names = renaming(program, edge)
-                outer = {names[index] for index in drained[:-1]}
-                operands = program.statements[edge.consumer].operands
-                others = [a for n, a in enumerate(operands) if n != edge.operand]
-                joined = joined or any(not outer.isdisjoint(a.indices) for a in others)
+        for edge in readers if not joined else ():
+            names = renaming(program, edge)
+            outer = {names[index] for index in drained[:-1]}
+            operands = program.statements[edge.consumer].operands
+            others = [a for n, a in enumerate(operands) if n != edge.operand]
+            joined = joined or any(not outer.isdisjoint(a.indices) for a in others)
         room = depth // TOKENS_PER_ENTRY
         largest = _largest_group(workload, loops[number], number, above + 1, room) if joined else 0
         if largest > room:
