@@ -18,6 +18,7 @@ from costmodel.factors import Floats
 from costmodel.lockstep import lockstep
 from costmodel.nest import Nest
 from costmodel.scans import idle_cycles
+from mapper.lanes import common_levels
 from mapper.machine import Machine
 from mapper.mapping import Loop
 from mapper.schedule import Region
@@ -91,6 +92,7 @@ class _Tally:
         self.stored = nest.statement.target.tensor in dict(region.stored)
         edges = nest.model.workload.program.edges
         self.readers = self.stored + sum(edges[e].producer == nest.number for e in region.fused)
+        self.fused = region.fused
         depths = range(1, self.depth + 1)
         self.prefixes = [np.ones(nest.lanes), *(nest.joined(q) for q in depths)]
         self.stops = [np.zeros(nest.lanes)]
@@ -234,10 +236,14 @@ class _Tally:
         if not nest.partial:
             return parts
         entries = np.full(nest.lanes, nest.target.nnz / nest.lanes)
-        added = nest.copies(target.indices)
-        selected = 2.0 * float(parts.sum()) if len(target.indices) > 1 else 0.0  # fibers picked by the level above
-        joined = (1.0 + added + added - 1.0) * float(entries.sum())  # coordinates and parts out of the union, sums
-        self._unit("union", f"sum {self.label}", entries * added + 1.0, selected + joined)
+        added, mapping = nest.copies(target.indices), nest.model.mapping
+        common = common_levels(nest.model.workload.program, mapping.loops, self.fused, nest.number)
+        levels = sum(i in target.indices for i, _ in nest.loops) - common
+        selected = 2.0 * float(parts.sum()) if levels > 1 else 0.0  # fibers picked by the level above
+        ends = self.prefixes[common] / added  # groups of the levels that are joined, empty ones included
+        tokens = entries + ends
+        joined = (1.0 + added + added - 1.0) * float(tokens.sum())  # coordinates and parts out of the union, sums
+        self._unit("union", f"sum {self.label}", tokens * added + 1.0, selected + joined)
         return entries
 
     def _operations(self, made: float) -> tuple[float, float]:
