@@ -116,8 +116,8 @@ def test_stream_scan_follows_the_groups_of_ref(refs: str, crds: str) -> None:
 
 def test_stream_scan_discards_the_rest_of_aligned_groups() -> None:
     # As above up to the S0 of 7, taken at 5. From level 0 on groups are the same: 8 9 S1 go as they come, at 6 7 8, and
-    # the group closes at 9; the lone S0 stands for the raw S1, taken at 10, and closes at 11. 1 S0 go at 12 13, and fiber
-    # 4 closes with its S2 at 14. With level 1 alone only the last group ends with its raw tokens.
+    # the group closes at 9; the lone S0 stands for the raw S1, taken at 10, and closes at 11. 1 S0 go at 12 13, fiber 4
+    # closes with its S2 at 14. With level 1 alone only the last group ends with its raw tokens.
     refs = "1 S0 S0 4 S1 D"
     run = run_unit("stream_scan", [refs, RAW, None, PARENT], 2, params={"aligned": 0})
     assert run.timed[0] == "7@5 S1@10 S1@12 S2@15 D@16"
