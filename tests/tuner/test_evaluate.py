@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import string
 
 import numpy as np
@@ -119,6 +120,27 @@ def test_random_einsum(case: int) -> None:
     tensors = {n: SparseTensor.from_dense(a) for n, a in zip(names, arrays, strict=True)}
     workload = Workload(parse_einsum(spec, names=names, target="Z"), tensors)
     check(workload, np.einsum(spec, *arrays), rng)
+
+
+@pytest.mark.parametrize("products", [1, 2])
+def test_a_residual_around_products_in_one_region(products: int) -> None:
+    rng = np.random.default_rng(products)
+    x, v, w = random_matrix(rng, 24, 10), full(rng, 10, 10), full(rng, 10, 10)
+    chain = ["T(i,k) = relu(X(i,k))", "H(i,j) = T(i,k) * V(k,j)", "Y(i,k) = H(i,j) * W(j,k)"]
+    lines = [*chain[: 1 + products], f"Z(i,k) = T(i,k) + {'HY'[products - 1]}(i,k)"]
+    tensors = {"X": x, "V": v, "W": w} if products == 2 else {"X": x, "V": v}
+    workload = Workload(parse_program("\n".join(lines)), tensors)
+    t = np.maximum(x.to_dense(), 0.0)
+    expected = t + t @ v.to_dense() @ (w.to_dense() if products == 2 else np.eye(10))
+    space = MappingSpace(workload, RDA)
+    whole = [f for f in space.fusions if not any(f.cuts)]
+    for _ in range(MAPPINGS):
+        mapping = space.sample(rng, whole)
+        near = itertools.islice(space.neighbours(mapping), 20)
+        assert not any(map(space.violations, (mapping, *near)))
+        result = evaluate(workload, mapping, RDA, Limits())
+        assert result.failure is None, (result.failure, mapping)
+        np.testing.assert_array_equal(result.outputs["Z"].to_dense(), expected)
 
 
 @pytest.mark.parametrize("text", ["Z(i,j) = A(i,k) * B(k,j)", "Z(i,j,r) = X(i,j,k) * B(k,r)"])
