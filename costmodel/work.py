@@ -18,6 +18,7 @@ from costmodel.factors import Floats
 from costmodel.lockstep import lockstep
 from costmodel.nest import Nest
 from costmodel.scans import idle_cycles
+from mapper.lanes import common_levels
 from mapper.machine import Machine
 from mapper.mapping import Loop
 from mapper.schedule import Region
@@ -89,8 +90,9 @@ class _Tally:
         self.nest, self.reduction, self.machine = nest, reduction, machine
         self.label, self.depth = f"S{nest.number}", len(nest.loops)
         self.stored = nest.statement.target.tensor in dict(region.stored)
-        edges = nest.model.workload.program.edges
-        self.readers = self.stored + sum(edges[e].producer == nest.number for e in region.fused)
+        program, loops = nest.model.workload.program, nest.model.mapping.loops
+        self.readers = self.stored + sum(program.edges[e].producer == nest.number for e in region.fused)
+        self.common = common_levels(program, loops, region.fused, nest.number) if nest.partial else 0
         depths = range(1, self.depth + 1)
         self.prefixes = [np.ones(nest.lanes), *(nest.joined(q) for q in depths)]
         self.stops = [np.zeros(nest.lanes)]
@@ -171,7 +173,7 @@ class _Tally:
             return readers
         if q >= scope:
             return readers + (q == scope) + (self.nest.loops[q - 1][0] in self.nest.statement.target.indices)
-        return readers + self.readers
+        return readers + self.readers * (q > self.common)  # of what lanes have in common one lane's are read
 
     def _turns(self, scans: Sequence[Floats], q: int) -> Floats:
         if self.nest.statement.kind != "contract":
@@ -235,9 +237,12 @@ class _Tally:
             return parts
         entries = np.full(nest.lanes, nest.target.nnz / nest.lanes)
         added = nest.copies(target.indices)
-        selected = 2.0 * float(parts.sum()) if len(target.indices) > 1 else 0.0  # fibers picked by the level above
-        joined = (1.0 + added + added - 1.0) * float(entries.sum())  # coordinates and parts out of the union, sums
-        self._unit("union", f"sum {self.label}", entries * added + 1.0, selected + joined)
+        levels = sum(i in target.indices for i, _ in nest.loops) - self.common
+        selected = 2.0 * float(parts.sum()) if levels > 1 else 0.0  # fibers picked by the level above
+        ends = self.prefixes[self.common] / added if levels else 0.0  # of what is joined, empty groups included
+        tokens = entries + ends
+        streams = (1 + added) * (levels > 0) + added - 1  # coordinates and parts out of the union, sums
+        self._unit("union", f"sum {self.label}", tokens * added + 1.0, selected + streams * float(tokens.sum()))
         return entries
 
     def _operations(self, made: float) -> tuple[float, float]:

@@ -34,6 +34,15 @@ class Deadlock:
 
     cycle: tuple[Blocked, ...]
 
+    @property
+    def brief(self) -> str:
+        """The cycle in a line: who waits for whom, and which channels are full."""
+        waits = " > ".join(wait.context for wait in (*self.cycle, self.cycle[0]))
+        full = sorted(
+            {f"{wait.channel} holds {wait.fill} of {wait.capacity}" for wait in self.cycle if not wait.for_token}
+        )
+        return "; ".join((waits, *full))
+
     def __str__(self) -> str:
         full = sorted({wait.channel for wait in self.cycle if not wait.for_token})
         cure = f"deeper channels may resolve it: {', '.join(full)}" if full else "no channel depth can resolve it"

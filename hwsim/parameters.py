@@ -27,6 +27,7 @@ PARAMETERS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
         ("depth", "levels", "sizes"),
         ("drain_cycles_per_entry", "capacity_entries", "entry_value_bytes", "entry_metadata_bytes", "tensor", "op"),
     ),
+    "stream_scan": ((), ("aligned",)),
     "tile_load": (("tensor", "residency"), ("capacity_bytes", "streaming_bytes", "fill_bytes_per_cycle")),
     "store": (
         (

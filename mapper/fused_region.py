@@ -4,6 +4,11 @@ The indices of fused statements that name the same modes are one *logical index*
 is read once, so its indices must stand outermost in its readers: with the orders that a user pins, these are the
 edges of the region's partial order graph (FuseFlow, section 5). Each of its linear extensions gives every statement
 its order; extensions that give all statements the same are one (``PartialOrder``).
+
+Where a residual comes back around a product, two indices of one statement are the same logical index, and around two
+products they walk the same two in opposite ways: the graph has a cycle. An index that a statement adds to its streams
+stands last in what it hands on, whatever it is called elsewhere; so it may count as an element of its own, as long as
+readers are told that it stands last.
 """
 
 from __future__ import annotations
@@ -17,7 +22,7 @@ import numpy as np
 from mapper.errors import IllegalMapping
 from mapper.linear_orders import PartialOrder
 from mapper.program import Edge, Program
-from mapper.regions import LogicalIndex, logical_indices, region_label
+from mapper.regions import LogicalIndex, logical_indices, region_label, renaming
 from mapper.violation import Violation
 
 Orders = tuple[tuple[str, ...], ...]
@@ -72,15 +77,45 @@ class FusedRegion:
         return self.program.statements[self.statements[0]].kind == "view"
 
     @cached_property
+    def _added(self) -> tuple[tuple[Edge, str], ...]:
+        """(edge, index of its producer) of every index that a statement with streams adds to them and hands on alone:
+        all others of what it hands on come from its streams."""
+        read: dict[int, set[str]] = {}
+        for _, number, held in self.streams:
+            read.setdefault(number, set()).update(held)
+        found = []
+        for edge in self.edges:
+            given = read.get(edge.producer)
+            new = [i for i in self.program.statements[edge.producer].target.indices if given and i not in given]
+            found += [(edge, new[0])] if len(new) == 1 else []
+        return tuple(found)
+
+    @cached_property
+    def _elements(self) -> dict[LogicalIndex, str]:
+        """What every index of every statement is called in orders: as its logical index, but where the orders of these
+        would be cyclic, an index that is added to streams and what readers make of it go by names of their own."""
+        names = {key: f"S{n}.{i}" for key, (n, i) in self.leaders.items()}
+        order = PartialOrder(tuple(dict.fromkeys(names.values())), frozenset(self._stream_edges(names)))
+        if not self._added or order.cycle() is None:
+            return names
+        own = {key: key for key in self.leaders}
+        for edge in self.edges:
+            for made, name in renaming(self.program, edge).items():
+                if (edge, made) not in self._added:
+                    old, new = sorted([own[edge.consumer, name], own[edge.producer, made]], reverse=True)
+                    own = {key: new if first == old else first for key, first in own.items()}
+        return {key: f"S{n}.{i}" for key, (n, i) in own.items()}
+
+    @cached_property
     def orders(self) -> tuple[PartialOrder, ...]:
         """Alternatives that share no order: one, or one per combination of pinned orders. Empty if none is possible."""
-        if any(len({self.leaders[n, i] for i in s}) < len(s) for n, s in self._indices_by_statement):
+        if any(len({self.name(n, i) for i in s}) < len(s) for n, s in self._indices_by_statement):
             return ()
         found = []
         for chosen in itertools.product(*(orders for _, orders in self._pins)):
-            before = self._stream_edges()
+            before = self._stream_edges(self._elements)
             for (number, _), pinned in zip(self._pins, chosen, strict=True):
-                before |= {(self._name(number, a), self._name(number, b)) for a, b in itertools.pairwise(pinned)}
+                before |= {(self.name(number, a), self.name(number, b)) for a, b in itertools.pairwise(pinned)}
             order = PartialOrder(self._names, frozenset(before), self._together)
             if order.cycle() is None:
                 found.append(order)
@@ -88,7 +123,7 @@ class FusedRegion:
 
     def conflict(self) -> str:
         """Why no order serves the region."""
-        order = PartialOrder(self._names, frozenset(self._stream_edges()), self._together)
+        order = PartialOrder(self._names, frozenset(self._stream_edges(self._elements)), self._together)
         cycle = order.cycle()
         return f"{' before '.join((*cycle, cycle[0]))}" if cycle else "pinned orders or streams read twice exclude it"
 
@@ -97,7 +132,7 @@ class FusedRegion:
         place = {name: n for n, name in enumerate(order)}
 
         def own(number: int, indices: tuple[str, ...]) -> tuple[str, ...]:
-            return tuple(sorted(indices, key=lambda i: place[self._name(number, i)]))
+            return tuple(sorted(indices, key=lambda i: place[self.name(number, i)]))
 
         return tuple(itertools.starmap(own, self._indices_by_statement))
 
@@ -129,7 +164,7 @@ class FusedRegion:
         """One order of all logical indices that gives every statement its own, None if there is none."""
         before = set(alternative.before)
         for (number, _), order in zip(self._indices_by_statement, orders, strict=True):
-            before |= {(self._name(number, a), self._name(number, b)) for a, b in itertools.pairwise(order)}
+            before |= {(self.name(number, a), self.name(number, b)) for a, b in itertools.pairwise(order)}
         joined = PartialOrder(self._names, frozenset(before))
         if joined.cycle() is not None:
             return None
@@ -153,12 +188,12 @@ class FusedRegion:
     @lru_cache(maxsize=65536)  # noqa: B019 - regions live as long as their program is searched
     def tile_orders(self, tiled: frozenset[LogicalIndex]) -> tuple[PartialOrder, ...]:
         """Orders of the tile loops of ``tiled``; pinned orders hold for them too."""
-        names = {self._name(*leader): leader for leader in self.indices if leader in tiled}
+        names = {self.name(*leader): leader for leader in self.indices if leader in tiled}
         found = []
         for chosen in itertools.product(*(orders for _, orders in self._pins)):
             before = set()
             for (number, _), pinned in zip(self._pins, chosen, strict=True):
-                kept = [name for name in (self._name(number, i) for i in pinned) if name in names]
+                kept = [name for name in (self.name(number, i) for i in pinned) if name in names]
                 before |= set(itertools.pairwise(kept))
             order = PartialOrder(tuple(names), frozenset(before), self._together)
             if order.cycle() is None and order not in found:
@@ -173,7 +208,7 @@ class FusedRegion:
     @lru_cache(maxsize=65536)  # noqa: B019
     def tile_order(self, tiled: frozenset[LogicalIndex], rank: int) -> tuple[LogicalIndex, ...]:
         """Order number ``rank`` of the tile loops, outer to inner."""
-        names = {self._name(*leader): leader for leader in tiled}
+        names = {self.name(*leader): leader for leader in tiled}
         for order in self.tile_orders(tiled):
             if rank < order.count():
                 return tuple(names[name] for name in order.unrank(rank))
@@ -183,7 +218,7 @@ class FusedRegion:
     def tile_rank(self, tiled: frozenset[LogicalIndex], before: frozenset[tuple[LogicalIndex, LogicalIndex]]) -> int:
         """Number of the first order of the tile loops of ``tiled`` in which the first of each pair precedes the
         second. Raises IllegalMapping if there is none."""
-        wanted = {(self._name(*a), self._name(*b)) for a, b in before}
+        wanted = {(self.name(*a), self.name(*b)) for a, b in before}
         rank = 0
         for order in self.tile_orders(tiled):
             joined = PartialOrder(order.elements, order.before | wanted)
@@ -201,9 +236,10 @@ class FusedRegion:
         for leader in () if self.is_view else self.indices:
             users = {n for (n, _), own in self.leaders.items() if own == leader}
             reducing = [n for n in users if leader not in self._kept(n)]
+            once = list(self.leaders.values()).count(leader) == len(users)  # a residual may come back as another index
             streamed = all(p in users and p not in reducing for p, n, _ in self.streams if n in users)
             summed = all(self.program.statements[n].reduction != "max" for n in reducing)
-            if streamed and summed:
+            if once and streamed and summed:
                 found.append((leader, JOINED_LANES if reducing else None))
         return tuple(found)
 
@@ -222,33 +258,39 @@ class FusedRegion:
 
     @cached_property
     def _names(self) -> tuple[str, ...]:
-        return tuple(self._name(*leader) for leader in self.indices)
+        return tuple(dict.fromkeys(self._elements.values()))
 
     @cached_property
     def _users(self) -> dict[str, set[int]]:
         users: dict[str, set[int]] = {name: set() for name in self._names}
-        for number, index in self.leaders:
-            users[self._name(number, index)].add(number)
+        for (number, _), name in self._elements.items():
+            users[name].add(number)
         return users
 
-    def _name(self, number: int, index: str) -> str:
-        leader, name = self.leaders[number, index]
-        return f"S{leader}.{name}"
+    def name(self, number: int, index: str) -> str:
+        """What an index of a statement is called in ``orders``."""
+        return self._elements[number, index]
 
     def _together(self, a: str, b: str) -> bool:
         """Whether some statement has both, so that their order shows."""
         return bool(self._users[a] & self._users[b])
 
-    def _stream_edges(self) -> set[tuple[str, str]]:
+    def _stream_edges(self, names: dict[LogicalIndex, str]) -> set[tuple[str, str]]:
         if self.is_view:
-            return set(itertools.pairwise(self._names))
-        return {
-            (self._name(n, outer), self._name(n, inner))
+            return set(itertools.pairwise(dict.fromkeys(names.values())))
+        found = {
+            (names[n, outer], names[n, inner])
             for _, n, held in self.streams
             for outer in held
             for inner in self.program.statements[n].indices
             if inner not in held
         }
+        for edge, index in self._added:
+            name = renaming(self.program, edge)[index]
+            if names[edge.producer, index] != names[edge.consumer, name]:
+                held = self.program.statements[edge.consumer].operands[edge.operand].indices
+                found |= {(names[edge.consumer, other], names[edge.consumer, name]) for other in held if other != name}
+        return found
 
 
 def order_text(orders: Orders) -> str:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from mapper.mapping import Lane, Mapping
-from mapper.regions import logical_indices
+from mapper.mapping import Lane, Loops, Mapping
+from mapper.program import Program
+from mapper.regions import logical_indices, renaming
 from mapper.workload import Workload
 
 
@@ -47,6 +49,22 @@ def lane_slices(
         number: tuple(slices[leaders[number, index]] for index, _, _ in mapping.loops[number].parallel)
         for number in statements
     }
+
+
+def common_levels(
+    program: Program, loops: Sequence[Loops], fused: Sequence[int], number: int, divided: Collection[str] | None = None
+) -> int:
+    """Outer levels of a statement's result in which lanes agree that share its reduction, or that differ in the indices
+    ``divided``: those of loops above all of these and above any reduction, as sums leave only where there are some.
+    Not the last level, where a lane leaves out what has no value. ``fused``: edges (their positions) of its region."""
+    kept, nest = program.statements[number].target.indices, loops[number].nest
+    apart = {i for i, _, _ in loops[number].parallel if i not in kept} if divided is None else divided
+    above = next((n for n, (index, _) in enumerate(nest) if index in apart or index not in kept), len(nest))
+    for edge in (program.edges[n] for n in fused):
+        if edge.consumer == number:  # its levels are the outermost loops
+            own = {made for made, read in renaming(program, edge).items() if read in apart}
+            above = min(above, common_levels(program, loops, fused, edge.producer, own))
+    return min(above, sum(index in kept for index, _ in nest) - 1) if kept else 0
 
 
 def _slices(workload: Workload, mapping: Mapping, users: list[tuple[int, Lane]]) -> tuple[Slice, ...]:

@@ -21,7 +21,7 @@ import numpy as np
 from mapper.dtypes import rounded, value_width
 from mapper.graph import Graph
 from mapper.graph_builder import GraphBuilder, Stream
-from mapper.lanes import Slice, lane_slices
+from mapper.lanes import Slice, common_levels, lane_slices
 from mapper.locating import located
 from mapper.machine import Machine
 from mapper.mapping import Loop, Loops, Mapping
@@ -228,19 +228,22 @@ class _RegionLowering:
         )  # fmt: skip
 
     def _added(self, number: int, statement: Statement, loops: Loops, results: list[_Result], suffix: str) -> _Result:
-        """The sum of the partial results of lanes that share a reduction."""
+        """The sum of the partial results of lanes that share a reduction. What all have in common is taken from the
+        first, so that only the levels below, empty where a lane has nothing, wait for each other."""
         nest = stream_nest(self._workload.program, number, loops)
+        common = common_levels(self._workload.program, self._mapping.loops, self._region.fused, number)
         parts = [self._without_empty(statement, r, f"{suffix}.{n}", fused=True) for n, r in enumerate(results)]
         operands = [
             StreamOperand(f"{statement.target.tensor} part {n}{suffix}", nest, part.crds, part.val)
             for n, part in enumerate(parts)
         ]
-        crds = self._iterate(f"sum S{number}", "union", nest, operands, suffix)
+        crds = self._iterate(f"sum S{number}", "union", nest[common:], operands, suffix)
         val = operands[0].value(self._build)
         for n, operand in enumerate(operands[1:], 1):
             name = f"sum S{number}{suffix}.{n}"
             (val,) = self._build.add("alu", name, [val, operand.value(self._build)], 1, {"op": "add"})
-        return _Result(tuple(crds[loop] for loop in nest), val, False)
+        levels = (*parts[0].crds[:common], *(crds[loop] for loop in nest[common:]))
+        return _Result(levels, val, False)
 
     def _universes(
         self, number: int, statement: Statement, loops: Loops, slices: LaneSlices, suffix: str

@@ -204,8 +204,7 @@ def _merged(order: PartialOrder, words: Iterable[Sequence[str]]) -> tuple[str, .
 
 
 def _names(region: FusedRegion, number: int, indices: Iterable[str]) -> list[str]:
-    leaders = (region.leaders[number, i] for i in indices)
-    return [f"S{n}.{i}" for n, i in leaders]
+    return [region.name(number, i) for i in indices]
 
 
 def _narrow(dtypes: dict[str, str]) -> tuple[tuple[str, str], ...]:

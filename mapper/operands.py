@@ -128,7 +128,8 @@ class StreamOperand:
     """A fused tensor: coordinate streams of its producer, one per level, and its values.
 
     While no join has dropped or added coordinates it is passed on untouched; from then on each deeper level
-    selects the fibers that survived (``stream_scan``).
+    selects the fibers that survived (``stream_scan``). Above the first join groups still end where they do in the
+    stream as it came (``aligned``).
     """
 
     def __init__(
@@ -136,15 +137,16 @@ class StreamOperand:
     ) -> None:
         self.name, self.loops, self.pattern, self._crds, self._val = name, loops, pattern, crds, val
         self.ref = val
-        self._filtered = False
+        self._joined: int | None = None  # depth of the first join
 
     def scan(self, build: GraphBuilder, loop: Loop, joined: bool) -> tuple[Stream, Stream]:
         depth = self.loops.index(loop)
         last = depth == len(self.loops) - 1
         raw = self._crds[depth]
-        if self._filtered:
+        if self._joined is not None:
             reads = [self.ref, raw, self._val if last else None, self._crds[depth - 1]]
-            crd, ref = build.add("stream_scan", f"select {self.name}.{loop_name(loop)}", reads, 2)
+            params = {"aligned": depth - 1 - self._joined}
+            crd, ref = build.add("stream_scan", f"select {self.name}.{loop_name(loop)}", reads, 2, params)
             return crd, ref
         if last:
             return raw, self._val
@@ -153,7 +155,8 @@ class StreamOperand:
         return raw, raw
 
     def accept(self, build: GraphBuilder, loop: Loop, payload: Stream, joined: bool) -> None:
-        self._filtered = self._filtered or joined
+        if joined and self._joined is None:
+            self._joined = self.loops.index(loop)
         self.ref = payload
 
     def needed_after(self, loop: Loop, nest: tuple[Loop, ...]) -> bool:

@@ -11,8 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from hwsim import Limits, Profile, energy_pj, simulate
+from hwsim import Limits, Profile, energy_pj, simulate, smallest_depth
 from mapper.canonical import plain
+from mapper.graph import Graph
 from mapper.lowering import collect_output, lower_conversion, lower_region
 from mapper.machine import Machine
 from mapper.mapping import Mapping
@@ -25,6 +26,9 @@ from mapper.windows import in_place
 from mapper.workload import Workload
 
 CACHED_LAYOUTS = 64
+
+DEPTH_TOKENS = 2**21
+"""Tokens of a step up to which the FIFO depth that would cure its deadlock is searched: a second at most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +114,7 @@ def evaluate(
         statements = step.statements if isinstance(step, Region) else ()
         energy += energy_pj(profile, machine.energy, multiply_scale(workload.program, mapping, statements, machine))
         if profile.status != "done":
-            failure = f"{name}: {profile.status}"
+            failure = f"{name}: {profile.status}{_why(graph, profile)}"
             break
         if isinstance(step, Region):
             data.update(_written(workload, mapping, step, profile))
@@ -118,6 +122,18 @@ def evaluate(
     failure = failure or _wrong_values(made, cache.expected(workload, mapping), tolerance(workload, mapping))
     rounding = {name: _error(got, workload.computed[name]) for name, got in made.items()} if mapping.dtypes else {}
     return _summed(failure, profiles, made, energy, rounding)
+
+
+def _why(graph: Graph, profile: Profile) -> str:
+    """Of a deadlock: who waits for whom, and the FIFO depth at which the step would have run, where that is soon
+    found."""
+    if profile.deadlock is None:
+        return ""
+    found = smallest_depth(graph, Limits(max_tokens=DEPTH_TOKENS))
+    cure = "" if found.depth is None else f"; a FIFO depth of {found.depth} suffices"
+    if found.profile.deadlock:
+        cure = "; no FIFO depth suffices"
+    return f": {profile.deadlock.brief}{cure}"
 
 
 def _written(workload: Workload, mapping: Mapping, region: Region, profile: Profile) -> dict[str, SparseTensor]:

@@ -183,7 +183,9 @@ const Maker built_in[] = {
     {"scan", scan_task},
     {"stream_scan",
      [](const Builder& b) {
-       return stream_scan(b.u, b.in(0), RawLevel{b.in(1), b.in(2), b.in(3)}, b.out(0), b.out(1));
+       const auto never = std::numeric_limits<std::int64_t>::max();
+       return stream_scan(b.u, b.in(0), RawLevel{b.in(1), b.in(2), b.in(3)}, b.out(0), b.out(1),
+                          b.param<std::int64_t>("aligned", never));
      }},
     {"repeat_signal", [](const Builder& b) { return repeat_signal(b.u, b.in(0), b.out(0)); }},
     {"repeat", [](const Builder& b) { return repeat(b.u, b.in(0), b.in(1), b.out(0)); }},

@@ -136,12 +136,21 @@ def stream_scan(u: Unit) -> Body:
         payload = (yield from u.pop(payload_in)) if payload_in else val_token(element) if is_val(crd) else crd
         return crd, payload
 
+    aligned = u.params.get("aligned", math.inf)
     while True:
         ref = yield from u.pop(ref_in)
-        while ref == DONE or (is_val(ref) and fiber <= ref[1]):
+        goal, reading = ref, is_val(ref) or ref == DONE or (is_stop(ref) and ref[1] >= aligned)
+        while reading or not (is_stop(goal) or goal == DONE):
+            if not reading:
+                following = yield from u.peek(ref_in)
+                if not is_stop(following):
+                    break
+                goal = yield from u.pop(ref_in)
+                reading = goal[1] >= aligned
+                continue
             parent = yield from u.peek(parent_in)
             if parent == DONE:
-                assert ref == DONE
+                assert goal == DONE
                 break
             if is_stop(parent):
                 if open_group:  # a group without fibers: its raw Stop takes a turn
@@ -150,8 +159,11 @@ def stream_scan(u: Unit) -> Body:
                     u.cost()
                 yield from u.pop(parent_in)
                 open_group = True
+                if is_stop(goal) and parent[1] >= aligned:
+                    assert parent == goal
+                    reading = False
                 continue
-            wanted = is_val(ref) and fiber == ref[1]
+            wanted = is_val(goal) and fiber == goal[1]
             crd, payload = yield from raw()
             if is_val(crd):
                 element += 1
@@ -162,13 +174,13 @@ def stream_scan(u: Unit) -> Body:
                 yield from u.pop(parent_in)
                 fiber, open_group = fiber + 1, crd[1] == 0
                 if wanted:
-                    break
+                    reading = False
+                    continue
             u.cost()
         if ref == DONE:
             yield from u.push_all(u.outs, DONE)
             return
-        closing = stop_token(ref[1] + 1) if is_stop(ref) else (yield from closing_stop(u, ref_in))
-        yield from u.push_all(u.outs, closing)
+        yield from u.push_all(u.outs, stop_token(goal[1] + 1 if is_stop(goal) else 0))
         u.cost()
 
 

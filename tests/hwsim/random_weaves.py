@@ -271,7 +271,9 @@ class _Weave:
                 asking = _Nest(parent.depth, parent.parent, crd, parent.most + other.most)
                 self.nests.append(asking)
         payload = self.pick([None, *nest.vals])
-        crd, out = self.add("stream_scan", [ref, nest.crd, payload, parent.crd], 2)
+        aligned = len(self.nests) % 3  # 2: not said
+        params = {"aligned": aligned} if aligned < 2 else {}
+        crd, out = self.add("stream_scan", [ref, nest.crd, payload, parent.crd], 2, params=params)
         below = _Nest(nest.depth, asking, crd, nest.most)
         (below.vals if payload else below.refs).append(out)
         self.nests.append(below)

@@ -52,6 +52,9 @@ def test_deadlock_by_hand() -> None:
         "alu": ("reduce", "a", True, "sum", 0),
         "reduce": ("fork", "val", True, "left", 0),
     }
+    start = ["fork", "alu", "reduce"].index(profile.deadlock.cycle[0].context)
+    names = ("fork > alu > reduce > " * 2).split(" > ")[start : start + 4]
+    assert profile.deadlock.brief == f"{' > '.join(names)}; right holds 2 of 2"
     times = {w.context: w.time_cycles for w in profile.deadlock.cycle}
     assert times == {"fork": 3, "alu": 0, "reduce": 4}  # the third token is in the fork's hand; two were summed at 2, 3
 

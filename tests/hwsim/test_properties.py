@@ -185,7 +185,8 @@ def test_stream_scan(
         "stream_scan",
         [done(refs, level), done(crds(raw, level + 1), level + 1),
          done(values(raw, level + 1), level + 1) if payload else None, done(crds(raw, level), level)],
-        2, floats=[1] if payload else [], **options(depth, latency),
+        2, floats=[1] if payload else [], params=data.draw(st.sampled_from([{}, *({"aligned": n} for n in range(3))])),
+        **options(depth, latency),
     )  # fmt: skip
     expect(run, done(names, level + 1), done(numbers, level + 1))
 

@@ -114,6 +114,29 @@ def test_stream_scan_follows_the_groups_of_ref(refs: str, crds: str) -> None:
     assert run_unit("stream_scan", [refs, RAW, None, PARENT], 2).streams[0] == crds
 
 
+def test_stream_scan_discards_the_rest_of_aligned_groups() -> None:
+    # As above up to the S0 of 7, taken at 5. From level 0 on groups are the same: 8 9 S1 go as they come, at 6 7 8, and
+    # the group closes at 9; the lone S0 stands for the raw S1, taken at 10, and closes at 11. 1 S0 go at 12 13, fiber 4
+    # closes with its S2 at 14. With level 1 alone only the last group ends with its raw tokens.
+    refs = "1 S0 S0 4 S1 D"
+    run = run_unit("stream_scan", [refs, RAW, None, PARENT], 2, params={"aligned": 0})
+    assert run.timed[0] == "7@5 S1@10 S1@12 S2@15 D@16"
+    late = run_unit("stream_scan", [refs, RAW, None, PARENT], 2, params={"aligned": 1})
+    assert late.timed[0] == "7@5 S1@6 S1@7 S2@14 D@15"
+    with pytest.raises(GraphError, match="port ref has Stop 0, port parent has Stop 1"):
+        run_unit("stream_scan", ["1 S0 S0 S0 S1 D", RAW, None, PARENT], 2, params={"aligned": 0})
+
+
+def test_stream_scan_takes_the_stops_of_empty_groups_as_they_end() -> None:
+    # Three raw groups without fibers before the one asked for. Their Stops leave the channels of depth 1 as the Stops
+    # of ref come, so that the source of both is never held up; else they stay until fiber 0 is asked for.
+    refs, raw, parent = "S0 S0 S0 0 S1 D", "S1 S1 S1 5 S2 D", "S0 S0 S0 0 S1 D"
+    for aligned, taken in ((0, "S1@2 S1@3 S1@4"), (1, "S1@2 S1@3 S1@4")):
+        run = run_unit("stream_scan", [refs, raw, None, parent], 2, params={"aligned": aligned})
+        assert run.streams == ("S1 S1 S1 5 S2 D", "S1 S1 S1 0 S2 D")
+        assert run.timed[0].startswith(taken if aligned else "S1@3")
+
+
 @pytest.mark.parametrize(
     ("refs", "raw", "message"),
     [

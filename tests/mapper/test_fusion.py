@@ -22,6 +22,10 @@ PROGRAMS = [
     "P(i,j) = softmax(j, S(i,j))\nZ(i,d) = P(i,j) * V(j,d)",
     "T(k,j) = B(k,l) * C(l,j)\nZ(i,j) = A(i,k) * T(k,j)\ny(k) = T(k,j) * v(j)",
     "T(i,j) = A(i,k) * B(k,j)\nZ(i,j) = T(i,k) * T(k,j)",
+    "T(i,k) = relu(X(i,k))\nH(i,j) = T(i,k) * V(k,j)\nY(i,k) = H(i,j) * W(j,k)\nZ(i,k) = T(i,k) + Y(i,k)",
+    "H(i,j) = X(i,k) * V(k,j)\nY(i,k) = H(i,j) * W(j,k)\nR(i,j) = Y(i,k) * U(k,j)\nZ(i,j) = H(i,j) + R(i,j)",
+    "T(i,k) = relu(X(i,k))\nH(i,j) = T(i,k) * V(k,j)\nZ(i,k) = T(i,k) + H(i,k)",
+    "T(i,k,l) = relu(X(i,k,l))\nH(i,j) = T(i,k,l) * v(j)\nY(i,k,l) = H(i,j) * W(j,k,l)\nZ(i,k,l) = T(i,k,l) + Y(i,k,l)",
 ]
 
 

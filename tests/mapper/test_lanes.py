@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from mapper.lanes import Slice, lane_slices
+from mapper.lanes import Slice, common_levels, lane_slices
 from mapper.mapping import Loops, Mapping
 from mapper.notation import parse_program
 from mapper.tensor import SparseTensor
@@ -46,3 +46,28 @@ def test_lanes_take_turns() -> None:
     found = slices([1, 2, 3, 4, 5], 2, partition="cyclic")
     assert [s.params for s in found] == [{"phase": 0, "step": 2}, {"phase": 1, "step": 2}]
     assert {s.params["step"] for s in slices([1] * 10, 3, tile=2, partition="cyclic")} == {3}
+
+
+@pytest.mark.parametrize(
+    ("order", "tiles", "lanes", "common"),
+    [
+        ("kij", "", "k", 0),
+        ("ikj", "", "k", 1),
+        ("ijk", "", "k", 1),  # a lane leaves out the j of which it has nothing
+        ("kij", "ijk", "k", 2),
+        ("ijk", "ikj", "k", 1),
+        ("kij", "ijk", "ik", 2),  # lanes that share a sum have the same i
+    ],
+)
+def test_levels_that_lanes_have_in_common(order: str, tiles: str, lanes: str, common: int) -> None:
+    program = parse_program("Z(i,j) = A(i,k) * B(k,j)")
+    loops = Loops(tuple(order), tuple((i, 4) for i in tiles), tuple((i, 2, "cyclic") for i in lanes))
+    assert common_levels(program, [loops], (), 0) == common
+
+
+def test_levels_in_common_end_where_a_stream_is_a_sum() -> None:
+    program = parse_program("T(i,j) = A(i,k) * B(k,j)\nz(i) = T(i,j) * C(i,j)")
+    reader = Loops(("i", "j"), (("i", 4), ("j", 4)), (("j", 2, "block"),))
+    for tiles, common in (("ij", 1), ("ikj", 1), ("kij", 0)):  # under a sum over k a lane has tiles of its own
+        made = Loops(("i", "k", "j"), tuple((i, 4) for i in tiles), (("j", 2, "block"),))
+        assert common_levels(program, [made, reader], (0,), 1) == common

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import string
 
 import numpy as np
@@ -11,8 +12,10 @@ import scipy.sparse as sp
 from hwsim import Limits
 from mapper.formats import pads
 from mapper.machine import load_machine
+from mapper.mapping import Loops, Mapping
 from mapper.notation import parse_einsum, parse_program
 from mapper.space import MappingSpace
+from mapper.space_limits import SpaceLimits
 from mapper.tensor import SparseTensor
 from mapper.workload import Workload
 from tuner.evaluate import StorageCache, evaluate
@@ -117,3 +120,62 @@ def test_random_einsum(case: int) -> None:
     tensors = {n: SparseTensor.from_dense(a) for n, a in zip(names, arrays, strict=True)}
     workload = Workload(parse_einsum(spec, names=names, target="Z"), tensors)
     check(workload, np.einsum(spec, *arrays), rng)
+
+
+@pytest.mark.parametrize("products", [1, 2])
+def test_a_residual_around_products_in_one_region(products: int) -> None:
+    rng = np.random.default_rng(products)
+    x, v, w = random_matrix(rng, 24, 10), full(rng, 10, 10), full(rng, 10, 10)
+    chain = ["T(i,k) = relu(X(i,k))", "H(i,j) = T(i,k) * V(k,j)", "Y(i,k) = H(i,j) * W(j,k)"]
+    lines = [*chain[: 1 + products], f"Z(i,k) = T(i,k) + {'HY'[products - 1]}(i,k)"]
+    tensors = {"X": x, "V": v, "W": w} if products == 2 else {"X": x, "V": v}
+    workload = Workload(parse_program("\n".join(lines)), tensors)
+    t = np.maximum(x.to_dense(), 0.0)
+    expected = t + t @ v.to_dense() @ (w.to_dense() if products == 2 else np.eye(10))
+    space = MappingSpace(workload, RDA)
+    whole = [f for f in space.fusions if not any(f.cuts)]
+    for _ in range(MAPPINGS):
+        mapping = space.sample(rng, whole)
+        near = itertools.islice(space.neighbours(mapping), 20)
+        assert not any(map(space.violations, (mapping, *near)))
+        result = evaluate(workload, mapping, RDA, Limits())
+        assert result.failure is None, (result.failure, mapping)
+        np.testing.assert_array_equal(result.outputs["Z"].to_dense(), expected)
+
+
+@pytest.mark.parametrize("text", ["Z(i,j) = A(i,k) * B(k,j)", "Z(i,j,r) = X(i,j,k) * B(k,r)"])
+def test_lanes_that_share_a_sum_do_not_hold_each_other_up(text: str) -> None:
+    """Most tiles of a lane are empty, many more in a row than a FIFO holds."""
+    rng, machine = np.random.default_rng(3), RDA.with_fields(fifo_depth=4)
+    tensors = {"A": rng.random((24, 20)) < 0.08, "X": rng.random((12, 10, 9)) < 0.05, "B": rng.random((20, 9)) < 0.3}
+    tensors["B"] = tensors["B"][: 9 if "X" in text else 20]
+    inputs = {n: SparseTensor.from_dense(t * 1.0) for n, t in tensors.items() if f"{n}(" in text}
+    workload = Workload(parse_program(text), inputs)
+    space = MappingSpace(workload, machine, SpaceLimits(max_lanes=4, rewrites=()))
+    found = 0
+    while found < 12:
+        mapping = space.sample(rng)
+        (loops,) = mapping.loops
+        if any(index == "k" for index, _, _ in loops.parallel) and len(loops.tiles) > 1:
+            result = evaluate(workload, mapping, machine, Limits())
+            assert result.failure is None, (result.failure, mapping)
+            found += 1
+
+
+def test_a_deadlock_says_who_waits_and_what_would_do() -> None:
+    """Rows of T that D lacks wait in the FIFO of the level below, as its reader hears of none of them."""
+    rows = np.arange(200)
+    a = SparseTensor.from_dense(np.ones((200, 3)))
+    d = SparseTensor.from_dense(np.isin(rows, [3, 190]) * 1.0)
+    workload = Workload(parse_program("T(i,j) = relu(A(i,j))\nZ(i,j) = T(i,j) * D(i)"), {"A": a, "D": d})
+    loops = (Loops(("i", "j")),) * 2
+    kinds = (("A", ("compressed",) * 2), ("D", ("compressed",)), ("Z", ("compressed",) * 2))
+    mapping = Mapping((False,), loops, kinds)
+    result = evaluate(workload, mapping, RDA, Limits())
+    assert result.failure is not None and result.failure.startswith("S0+S1: deadlock: ")
+    chain = result.failure.split(": ")[2].split("; ")[0].split(" > ")
+    assert chain[0] == chain[-1] and "select T in S1.j" in chain and "holds 64 of 64" in result.failure
+    depth = int(result.failure.rpartition("a FIFO depth of ")[2].split()[0])
+    for enough in (depth - 1, depth):
+        run = evaluate(workload, mapping, RDA.with_fields(fifo_depth=enough), Limits())
+        assert (run.failure is None) == (enough == depth)

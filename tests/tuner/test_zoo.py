@@ -27,7 +27,7 @@ PER_CUT = 2
 def judge(found: list[Outcome]) -> None:
     """All values right, no failure but what the simulator itself reports, and few of these."""
     failures = [o for o in found if o.failure]
-    counted = Counter(str(o.failure).rpartition(": ")[2] for o in failures)
+    counted = Counter(str(o.failure).split(": ")[1] for o in failures)
     print(
         f"{len(found)} mappings, failed: {dict(counted) or 'none'}; worst difference {max(o.difference for o in found)}"
     )

@@ -105,17 +105,32 @@ struct RawLevel {
 
 // A scan of a level that is produced on the fly. `ref` asks for fibers by number, in increasing order, perhaps leaving
 // some out: those are discarded, one raw token per cycle, once a later one is asked for or the stream ends. Groups of
-// `ref` need not be groups of `parent`: a union adds empty ones, an intersection leaves some out.
-inline Task stream_scan(Unit& u, In ref, RawLevel raw, Out crd, Out out) {
+// `ref` need not be groups of `parent`: a union adds empty ones, an intersection leaves some out. Only Stops of `ref`
+// from level `aligned` on end the same groups in both: what is left of such a group, at least the Stop that stands for
+// no fiber, is discarded at its end. Else the Stops of many empty groups would wait for the next fiber and, once they
+// fill a FIFO, hold up a producer of several levels.
+inline Task stream_scan(Unit& u, In ref, RawLevel raw, Out crd, Out out, std::int64_t aligned) {
   for (;;) {
     POP(r, ref);
     if (r.is_val() && r.bits < raw.fiber)
       u.fail("port ref asks for fiber " + std::to_string(r.bits) + " but the stream is at fiber " +
              std::to_string(raw.fiber) + " already.");
-    while (r.is_done() || (r.is_val() && raw.fiber <= r.bits)) {
+    Token end = r;  // how far the raw streams are read: past a fiber, past the last of a group, to their end
+    for (bool more = end.is_done() || (end.is_stop() ? end.bits >= aligned : end.is_val());;) {
+      if (!more) {
+        if (end.is_stop() || end.is_done()) break;
+        PEEK(next, ref);
+        if (!next.is_stop()) break;
+        ref.drop(u);
+        end = next;
+        more = end.bits >= aligned;
+        continue;
+      }
       PEEK(owner, raw.parent);
-      if (owner.is_done() && !r.is_done()) u.misaligned({{"ref", r}, {"parent", owner}});
-      if (owner.is_done()) break;
+      if (owner.is_done()) {
+        if (!end.is_done()) u.misaligned({{"ref", end}, {"parent", owner}});
+        break;
+      }
       if (owner.is_stop()) {
         if (raw.last_stop == 0) {
           POP(x, raw.crd);
@@ -128,9 +143,13 @@ inline Task stream_scan(Unit& u, In ref, RawLevel raw, Out crd, Out out) {
           u.end_turn();
         }
         raw.close_group(u, owner);
+        if (end.is_stop() && owner.bits >= aligned) {
+          if (owner != end) u.misaligned({{"ref", end}, {"parent", owner}});
+          more = false;
+        }
         continue;
       }
-      const bool wanted = r.is_val() && raw.fiber == r.bits;
+      const bool wanted = end.is_val() && raw.fiber == end.bits;
       POP(x, raw.crd);
       Token y = x.is_val() ? Token::val(raw.element) : x;
       if (raw.payload.connected()) {
@@ -138,7 +157,10 @@ inline Task stream_scan(Unit& u, In ref, RawLevel raw, Out crd, Out out) {
         y = payload;
       }
       raw.taken(u, owner, x, y);
-      if (wanted && !x.is_val()) break;  // its Stop goes with the closing turn below
+      if (wanted && !x.is_val()) {
+        more = false;  // its Stop goes with the closing turn below
+        continue;
+      }
       if (wanted) {
         PUSH(crd, x);
         PUSH(out, y);
@@ -146,14 +168,7 @@ inline Task stream_scan(Unit& u, In ref, RawLevel raw, Out crd, Out out) {
       u.end_turn();
     }
     if (r.is_done()) break;
-    Token closing = r.is_stop() ? Token::stop(r.bits + 1) : Token::stop(0);
-    if (!r.is_stop()) {
-      PEEK(next, ref);
-      if (next.is_stop()) {
-        closing = Token::stop(next.bits + 1);
-        ref.drop(u);
-      }
-    }
+    const Token closing = Token::stop(end.is_stop() ? end.bits + 1 : 0);
     PUSH(crd, closing);
     PUSH(out, closing);
     u.end_turn();
@@ -161,6 +176,5 @@ inline Task stream_scan(Unit& u, In ref, RawLevel raw, Out crd, Out out) {
   PUSH(crd, Token::done());
   PUSH(out, Token::done());
 }
-
 
 }  // namespace hwsim
