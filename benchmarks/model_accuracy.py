@@ -3,9 +3,10 @@
     python benchmarks/model_accuracy.py [--quick] [--json FILE] [--mappings N] [--kernel NAME] [--data NAME]
 
 Random mappings (all residencies, formats and lanes; screened as a study would) of SpMSpM in four orders, SpMM, SDDMM,
-TTM, MTTKRP and two models that may be fused, on machine ``rda``. Traffic is compared with ``costmodel.exact``, which
-walks the tiles; where the run has few enough tokens the simulator gives cycles and energy, and its bytes must equal
-the counter's. Rows are appended to FILE.rows as they come: a run that was stopped goes on where it was.
+TTM, MTTKRP and models whose statements are fused at random (``model_cases``), on machine ``rda``. Traffic is compared
+with ``costmodel.exact``, which walks the tiles; where the run has few enough tokens the simulator gives cycles and
+energy, and its bytes must equal the counter's. Rows are appended to FILE.rows as they come: a run that was stopped goes
+on where it was.
 
 A ratio is predicted over actual, its error the larger of it and its inverse; ranks are Spearman's, within a case.
 """
@@ -13,6 +14,7 @@ A ratio is predicted over actual, its error the larger of it and its inverse; ra
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import sys
 import time
@@ -36,7 +38,6 @@ from mapper.machine import load_machine
 from mapper.mapping import Mapping
 from mapper.residency import RESIDENCIES
 from mapper.schedule import schedule
-from mapper.space import MappingSpace
 from mapper.storage import Layout, Storage, store_tensor
 from mapper.tensor import SparseTensor
 from tuner.evaluate import evaluate
@@ -46,6 +47,9 @@ MOST_SIMULATED = {True: 5e6, False: 5e8}
 
 MOST_WALKED = {True: 1e7, False: 3e8}
 """Prefixes of a mapping that is drawn at all; a walk takes a second for some 10^7."""
+
+MOST_DRAWS = 50
+"""Draws from one space until a legal mapping is found: of some fusions hardly any is legal, as FIFOs are too short."""
 
 MACHINE = load_machine("rda")
 
@@ -63,15 +67,15 @@ class Drawn:
 
     def __call__(self, count: int) -> Iterable[tuple[Mapping, Any]]:
         workload, rng = self.case.workload, np.random.default_rng(self.case.seed)
-        spaces = [MappingSpace(workload, MACHINE, x) for x in self.case.limits(tuple(RESIDENCIES))]
-        made = tries = 0
+        made = 0
         seen: set[Mapping] = set()
-        while made < count and tries < 30 * count:
-            tries += 1
-            try:
-                mapping = spaces[made % len(spaces)].sample(rng)
-            except EmptySpace:
+        for space in itertools.islice(self.case.spaces(MACHINE, tuple(RESIDENCIES), rng), 30 * count):
+            if made == count:
                 return
+            try:
+                mapping = space.sample(rng, tries=MOST_DRAWS)
+            except EmptySpace:
+                continue
             if mapping in seen or screen(workload, mapping, MACHINE, self.statistics):
                 continue
             seen.add(mapping)
