@@ -1,6 +1,6 @@
 """How well the cost model predicts traffic, latency and energy, on every data set that fits a kernel.
 
-    python benchmarks/model_accuracy.py [--quick] [--json FILE] [--mappings N] [--kernel NAME] [--data NAME]
+    python benchmarks/model_accuracy.py [--quick] [--json FILE] [--mappings N] [--tokens N] [--kernel K] [--data D]
 
 Random mappings (all residencies, formats and lanes; screened as a study would) of SpMSpM in four orders, SpMM, SDDMM,
 TTM, MTTKRP and models whose statements are fused at random (``model_cases``), on machine ``rda``. Traffic is compared
@@ -95,7 +95,7 @@ def _prefixes(case: Case, mapping: Mapping, statistics: Statistics) -> float:
     return sum(float(nest.joined(q).sum()) for nest in nests for q in range(1, len(nest.loops) + 1))
 
 
-def rows_of(case: Case, count: int, quick: bool) -> list[dict[str, Any]]:
+def rows_of(case: Case, count: int, quick: bool, most_tokens: float) -> list[dict[str, Any]]:
     """One row per mapping."""
     statistics, rows = Statistics(), []
     drawn = Drawn(case, statistics, quick)
@@ -124,7 +124,7 @@ def rows_of(case: Case, count: int, quick: bool) -> list[dict[str, Any]]:
             traffic = predict_traffic(case.workload, mapping, MACHINE, level=level, statistics=statistics)
             row[f"predicted_bytes_{level}"] = sum(t.bytes for t in traffic)
         row["parts"] = _parts(found.traffic, counted)
-        if found.tokens <= MOST_SIMULATED[quick]:
+        if found.tokens <= most_tokens:
             row |= _simulated(case, mapping, counted)
             row["simulate_seconds"] = time.perf_counter() - walked
         rows.append(row)
@@ -225,6 +225,7 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--json", type=Path)
     parser.add_argument("--mappings", type=int, help="per case (40; with --quick 8)")
+    parser.add_argument("--tokens", type=float, help="of runs that are simulated, at most (5e8; with --quick 5e6)")
     parser.add_argument("--kernel")
     parser.add_argument("--data")
     options = parser.parse_args()
@@ -237,7 +238,7 @@ def main() -> None:
         if (case.kernel, case.data) in done:
             continue
         begun = time.perf_counter()
-        fresh = rows_of(case, count, options.quick)
+        fresh = rows_of(case, count, options.quick, options.tokens or MOST_SIMULATED[options.quick])
         rows += fresh
         if kept:
             with kept.open("a") as file:
