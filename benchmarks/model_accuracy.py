@@ -1,11 +1,12 @@
 """How well the cost model predicts traffic, latency and energy, on every data set that fits a kernel.
 
-    python benchmarks/model_accuracy.py [--quick] [--json FILE] [--mappings N] [--kernel NAME] [--data NAME]
+    python benchmarks/model_accuracy.py [--quick] [--json FILE] [--mappings N] [--tokens N] [--kernel K] [--data D]
 
 Random mappings (all residencies, formats and lanes; screened as a study would) of SpMSpM in four orders, SpMM, SDDMM,
-TTM, MTTKRP and two models that may be fused, on machine ``rda``. Traffic is compared with ``costmodel.exact``, which
-walks the tiles; where the run has few enough tokens the simulator gives cycles and energy, and its bytes must equal
-the counter's. Rows are appended to FILE.rows as they come: a run that was stopped goes on where it was.
+TTM, MTTKRP and models whose statements are fused at random (``model_cases``), on machine ``rda``. Traffic is compared
+with ``costmodel.exact``, which walks the tiles; where the run has few enough tokens the simulator gives cycles and
+energy, and its bytes must equal the counter's. Rows are appended to FILE.rows as they come: a run that was stopped goes
+on where it was.
 
 A ratio is predicted over actual, its error the larger of it and its inverse; ranks are Spearman's, within a case.
 """
@@ -13,6 +14,7 @@ A ratio is predicted over actual, its error the larger of it and its inverse; ra
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import sys
 import time
@@ -36,7 +38,6 @@ from mapper.machine import load_machine
 from mapper.mapping import Mapping
 from mapper.residency import RESIDENCIES
 from mapper.schedule import schedule
-from mapper.space import MappingSpace
 from mapper.storage import Layout, Storage, store_tensor
 from mapper.tensor import SparseTensor
 from tuner.evaluate import evaluate
@@ -46,6 +47,9 @@ MOST_SIMULATED = {True: 5e6, False: 5e8}
 
 MOST_WALKED = {True: 1e7, False: 3e8}
 """Prefixes of a mapping that is drawn at all; a walk takes a second for some 10^7."""
+
+MOST_DRAWS = 50
+"""Draws from one space until a legal mapping is found: of some fusions hardly any is legal, as FIFOs are too short."""
 
 MACHINE = load_machine("rda")
 
@@ -63,15 +67,15 @@ class Drawn:
 
     def __call__(self, count: int) -> Iterable[tuple[Mapping, Any]]:
         workload, rng = self.case.workload, np.random.default_rng(self.case.seed)
-        spaces = [MappingSpace(workload, MACHINE, x) for x in self.case.limits(tuple(RESIDENCIES))]
-        made = tries = 0
+        made = 0
         seen: set[Mapping] = set()
-        while made < count and tries < 30 * count:
-            tries += 1
-            try:
-                mapping = spaces[made % len(spaces)].sample(rng)
-            except EmptySpace:
+        for space in itertools.islice(self.case.spaces(MACHINE, tuple(RESIDENCIES), rng), 30 * count):
+            if made == count:
                 return
+            try:
+                mapping = space.sample(rng, tries=MOST_DRAWS)
+            except EmptySpace:
+                continue
             if mapping in seen or screen(workload, mapping, MACHINE, self.statistics):
                 continue
             seen.add(mapping)
@@ -91,7 +95,7 @@ def _prefixes(case: Case, mapping: Mapping, statistics: Statistics) -> float:
     return sum(float(nest.joined(q).sum()) for nest in nests for q in range(1, len(nest.loops) + 1))
 
 
-def rows_of(case: Case, count: int, quick: bool) -> list[dict[str, Any]]:
+def rows_of(case: Case, count: int, quick: bool, most_tokens: float) -> list[dict[str, Any]]:
     """One row per mapping."""
     statistics, rows = Statistics(), []
     drawn = Drawn(case, statistics, quick)
@@ -120,7 +124,7 @@ def rows_of(case: Case, count: int, quick: bool) -> list[dict[str, Any]]:
             traffic = predict_traffic(case.workload, mapping, MACHINE, level=level, statistics=statistics)
             row[f"predicted_bytes_{level}"] = sum(t.bytes for t in traffic)
         row["parts"] = _parts(found.traffic, counted)
-        if found.tokens <= MOST_SIMULATED[quick]:
+        if found.tokens <= most_tokens:
             row |= _simulated(case, mapping, counted)
             row["simulate_seconds"] = time.perf_counter() - walked
         rows.append(row)
@@ -221,6 +225,7 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--json", type=Path)
     parser.add_argument("--mappings", type=int, help="per case (40; with --quick 8)")
+    parser.add_argument("--tokens", type=float, help="of runs that are simulated, at most (5e8; with --quick 5e6)")
     parser.add_argument("--kernel")
     parser.add_argument("--data")
     options = parser.parse_args()
@@ -233,7 +238,7 @@ def main() -> None:
         if (case.kernel, case.data) in done:
             continue
         begun = time.perf_counter()
-        fresh = rows_of(case, count, options.quick)
+        fresh = rows_of(case, count, options.quick, options.tokens or MOST_SIMULATED[options.quick])
         rows += fresh
         if kept:
             with kept.open("a") as file:

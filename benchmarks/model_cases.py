@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -10,12 +11,19 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import yaml
 
 from mapper.datasets import data_files, load_tensor
+from mapper.machine import Machine
 from mapper.notation import parse_program
+from mapper.space import MappingSpace
 from mapper.space_limits import SpaceLimits
 from mapper.tensor import SparseTensor
 from mapper.workload import Workload
+from studies.inputs import load_workload
+from studies.spec import spec_from_values
+
+EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
 
 COLUMNS = {"SpMM": 16, "SDDMM": 8, "TTM": 8, "MTTKRP": 8}
 """Extent of the dense index."""
@@ -25,6 +33,16 @@ PRODUCT_ORDERS = (("i", "j", "k"), ("i", "k", "j"), ("k", "i", "j"), ("k", "j", 
 LAYER = "Z(i,m) = relu((A(i,j)*X(j,k))*W(k,m) + b(m))"
 ATTENTION = "P(i,j) = M(i,j) * Q(i,d) * K(d,j)\nZ(i,e) = P(i,j) * V(j,e)"
 GRAPHS = {"planetoid-cora": "cora", "planetoid-citeseer": "citeseer", "cora_ml": "cora_ml"}
+
+MODELS: dict[str, dict[str, int]] = {
+    "gcn_cora": {},
+    "graphsage_cora": {},
+    "sae": {"n": 16, "k": 3136},
+    "gpt3_decoder": {"t": 128, "u": 128, "d": 96, "e": 8, "f": 8, "m": 384},
+    "pruned_mlp": {},
+    "resnet_block": {},
+}
+"""Models of ``examples``, and extents that are smaller than there, so that most random mappings can be simulated."""
 
 
 @dataclass(frozen=True)
@@ -38,23 +56,33 @@ class Case:
     @property
     def model(self) -> bool:
         """Whether it has several statements."""
-        return self.kernel in ("GCN layer", "attention")
+        return self.kernel in ("GCN layer", "attention", *MODELS)
 
     @property
     def seed(self) -> int:
         """Of its random draws."""
         return zlib.crc32(f"{self.kernel} {self.data}".encode())
 
-    def limits(self, residency: tuple[str, ...]) -> tuple[SpaceLimits, ...]:
-        """Spaces that mappings are drawn from in turn."""
-        if self.kernel == "GCN layer":
-            return (SpaceLimits(residency=residency),)
+    def spaces(self, machine: Machine, residency: tuple[str, ...], rng: np.random.Generator) -> Iterator[MappingSpace]:
+        """Spaces that mappings are drawn from in turn, without end. Of a model of many statements each is one that
+        stores a random share of the intermediate tensors and fuses the rest as far as regions allow."""
+        if self.kernel in MODELS:
+            computed = sorted({edge.tensor for edge in self.workload.program.edges})
+            while True:
+                stored = rng.random(len(computed)) < rng.random()
+                fuse = {tensor: False for tensor, apart in zip(computed, stored, strict=True) if apart}
+                limits = SpaceLimits(residency=residency, variants=("",), fuse=fuse, fuse_others=True, max_lanes=4)
+                yield MappingSpace(self.workload, machine, limits)
         orders = [{"Z": (order,)} for order in PRODUCT_ORDERS] if self.kernel == "SpMSpM" else [{}]
-        return tuple(SpaceLimits(residency=residency, orders=order, variants=("",)) for order in orders)
+        variants = None if self.kernel == "GCN layer" else ("",)
+        limits_of = (SpaceLimits(residency=residency, orders=order, variants=variants) for order in orders)
+        yield from itertools.cycle([MappingSpace(self.workload, machine, limits) for limits in limits_of])
 
     @cached_property
     def workload(self) -> Workload:
         """Its program with the data."""
+        if self.kernel in MODELS:
+            return _example(self.kernel)
         x = load_tensor(self.files[0])
         rng = np.random.default_rng(self.seed)
 
@@ -87,6 +115,19 @@ class Case:
         return Workload(parse_program(text), {"X": x, **{n: dense(e, columns) for n, (_, e) in factors.items()}})
 
 
+def _example(name: str) -> Workload:
+    """The workload of an example, with the extents of ``MODELS``."""
+    path, extents = EXAMPLES / f"{name}.yaml", MODELS[name]
+    said = yaml.safe_load(path.read_text())
+    program = parse_program(said["program"])
+    for access in (a for s in program.statements for a in s.operands if a.tensor in said["tensors"]):
+        if source := said["tensors"][access.tensor].get("random"):
+            source["shape"] = [extents.get(i, e) for i, e in zip(access.indices, source["shape"], strict=True)]
+            if source["kind"] == "bigbird":
+                source["block"] = source["shape"][0] // 16
+    return load_workload(spec_from_values(said, folder=EXAMPLES, name=name))
+
+
 def _factors(x: SparseTensor) -> tuple[SparseTensor, SparseTensor]:
     """A and B: the matrix times itself, or one that is not square times its transpose on the side with fewer
     products."""
@@ -117,3 +158,6 @@ def cases(quick: bool) -> Iterator[Case]:
         if not quick or folder == "planetoid-cora":
             yield Case("GCN layer", folder, (adjacency, features))
             yield Case("attention", folder, (adjacency,))
+    for name in MODELS:
+        if not quick or name in ("sae", "gpt3_decoder"):
+            yield Case(name, "model", ())

@@ -2,14 +2,20 @@
 
     python benchmarks/tilings.py [--quick] [--json FILE]
 
-* ``tilings``: SpMSpM A * A (A * A^T where A is not square) on matrices, MTTKRP and TTM (rank 16) on tensors, on
-  ``extensor``: a buffer of 60 KiB per operand tile, an accumulator of 64 KiB, 68 bytes per cycle. Every method has the
-  same buffers and formats, one tile of an operand at a time (``residency: none``; Tailors: overbooked), and the better
-  of two orders of tile loops. Time is modelled as the later of bytes at full bandwidth and one multiply per cycle in
-  each of 128 lanes. DRT moves what an exact walk of its growing tiles counts.
-* ``regret``: bytes of the searched shape over those of the best of a stated grid of shapes, by the model, whose loads
-  and stores are exact; spills are predicted, so the best few of the grid and ours are also simulated (wiki-Vote).
-* ``extensor``: wiki-Vote squared on ``extensor``: our estimate and simulation beside published cycle counts.
+* ``tilings``: SpMSpM A * A (A * A^T where A is not square) on matrices, MTTKRP and TTM (rank 16) on tensors, under
+  two settings: ``extensor`` (buffers of 60 KiB per operand tile, an accumulator of 64 KiB, 64-bit values, 68 bytes
+  per cycle) and ``sam``, the memory of SAM's tiling study (70,000 bytes per tile, 16-bit values and coordinates, a
+  dense tile of 128 x 128 of the result, same bandwidth). Every method has the same buffers and formats, one tile of
+  an operand at a time (``residency: none``; Tailors: overbooked), and the better of two orders of tile loops. Counted
+  is everything: loads, spilled partial results, results; beside it the loads of the same tilings alone. Time is
+  modelled as the later of bytes at full bandwidth and one multiply per cycle in each of 128 lanes. DRT moves what an
+  exact walk of its growing tiles counts.
+* ``regret``: of all matrices, counted bytes of the shape that the model picks from a stated grid, and of the one that
+  its search finds, over those of the grid's best.
+* ``extensor``: wiki-Vote squared on ``extensor``, our estimate and simulation beside published cycle counts. The
+  preset has no level between DRAM and the buffers of its lanes, so two things are shown: the time that DRAM needs for
+  the published tiles of the shared 30 MB buffer (one lane; TeAAL's specification: 1536 x 8192 x all, order N2, K2,
+  M2, results as 64-bit coordinates and values), and whole runs on 128 lanes that all load for themselves.
 
 Published by D2T2 (MICRO 2025, abstract) on matrices that it does not name there: 2.54 times Tailors' speed, 1.13 times
 less than DRT, 1.22 to 48.94 times less than conservative (SpMSpM), up to 34.31 times (TTM, MTTKRP).
@@ -47,15 +53,17 @@ QUICK = (4, 2)
 """Matrices and tensors of a quick run."""
 
 RANK, LANES = 16, 128
-REGRET = ("cora_adj.mtx.gz", "whitaker3.mtx.gz", "cage8.mtx.gz", "qh1484.mtx.gz", "wiki-Vote.mtx.gz")
 GRID = (1, 8, 32, 128, 256, 512, 1024, 0)
 """Extents of the exhaustive list per index, 0: whole; 512 shapes of three indices."""
 
-SIMULATED = 5
-"""Shapes of the grid that are simulated: those that the model ranks first."""
-
 PUBLISHED = {"reported": 681_000, "Sparseloop": 767_977, "TeAAL": 616_754}
 """Cycles of wiki-Vote squared on ExTensor, as in the artifact of TeAAL (MICRO 2023)."""
+
+SHARED_BUFFER, SHARED_TILES = 30 << 20, {"i": 1536, "k": 8192, "j": 16384}
+"""Of ExTensor, as in TeAAL's specification of wiki-Vote: 12 x 64 x 128 micro-tiles of 128."""
+
+GRIDS = ((128, 1), (64, 2), (32, 4), (16, 8), (8, 16))
+"""Lanes over rows and columns of the result."""
 
 MOST_TOKENS = 400_000_000
 
@@ -98,7 +106,16 @@ def orders_of(kernel: str) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
     }[kernel]
 
 
-def compared(name: str, kernel: str, workload: Any, machine: Any) -> Row:
+def settings() -> dict[str, Any]:
+    """Machines that tilings are compared on."""
+    from mapper.machine import load_machine
+
+    extensor = load_machine("extensor")
+    narrow = {"value_bytes": 2, "coordinate_bytes": 2, "pointer_bytes": 2}
+    return {"extensor": extensor, "sam": extensor.with_fields(**narrow, buffer_bytes=70_000, accumulator_bytes=98_304)}
+
+
+def compared(name: str, kernel: str, workload: Any, setting: str, machine: Any) -> Row:
     """Bytes of every method."""
     from costmodel import Statistics
     from costmodel.baselines import BASELINES
@@ -107,26 +124,27 @@ def compared(name: str, kernel: str, workload: Any, machine: Any) -> Row:
 
     inner, orders = orders_of(kernel)
     frames = [Frame(workload, machine, inner, tiles, statistics=Statistics()) for tiles in orders]
-    started, moved = time.perf_counter(), dict[str, float]()
+    started, moved, loads = time.perf_counter(), dict[str, float](), dict[str, float]()
     shapes: Row = {}
     for method, tiling in BASELINES.items():
         for frame in frames:
-            keep(moved, shapes, method, tiling(frame), frame)
+            keep(moved, loads, shapes, method, tiling(frame), frame)
     searching = time.perf_counter()
     for frame in frames:
-        keep(moved, shapes, "ours", frame.mapping(search_shape(frame)), frame)
+        keep(moved, loads, shapes, "ours", frame.mapping(search_shape(frame)), frame)
     seconds = time.perf_counter() - searching
     if kernel == "SpMSpM":
-        moved["DRT"] = dynamic_traffic(frames[0]).bytes
+        grown = dynamic_traffic(frames[0])
+        moved["DRT"], loads["DRT"] = grown.bytes, grown.loads_bytes
     floor = workload.effectual_multiplies / LANES
     cycles = {method: max(b / machine.bytes_per_cycle, floor) for method, b in moved.items()}
     return {
-        "question": "tilings", "data": name, "kernel": kernel, "bytes": moved, "cycles": cycles, "tiles": shapes,
-        "search_seconds": seconds, "seconds": time.perf_counter() - started,
+        "question": "tilings", "setting": setting, "data": name, "kernel": kernel, "bytes": moved, "load_bytes": loads,
+        "cycles": cycles, "tiles": shapes, "search_seconds": seconds, "seconds": time.perf_counter() - started,
     }  # fmt: skip
 
 
-def keep(moved: dict[str, float], shapes: Row, method: str, mapping: Any, frame: Any) -> None:
+def keep(moved: dict[str, float], loads: dict[str, float], shapes: Row, method: str, mapping: Any, frame: Any) -> None:
     """Notes a method's mapping if it is its best so far."""
     from costmodel import predict_traffic
 
@@ -134,11 +152,14 @@ def keep(moved: dict[str, float], shapes: Row, method: str, mapping: Any, frame:
     total = sum(t.bytes for t in found)
     if total < moved.get(method, math.inf):
         moved[method], shapes[method] = total, dict(mapping.loops[0].tiles)
+        loads[method] = sum(t.bytes for t in found if t.purpose == "load")
 
 
-def regret(name: str, machine: Any, simulate: bool) -> Row:
-    """The searched shape against the grid."""
-    from costmodel import Statistics
+def regret(name: str, machine: Any) -> Row:
+    """What the model chooses, of the grid and by search, against the grid's best, all counted. Loads and stores are
+    exact, so that shapes whose loads and stores alone exceed the best count need not be counted."""
+    from costmodel import Statistics, predict_traffic
+    from costmodel.exact import count_traffic
     from costmodel.tile_search import Frame, search_shape
 
     workload = product(name)
@@ -146,121 +167,171 @@ def regret(name: str, machine: Any, simulate: bool) -> Row:
     frame = Frame(workload, machine, inner, orders[1], statistics=Statistics())
     sides = [sorted({min(g or e, e) for g in GRID}) for e in frame.extents]
     grid = [shape for shape in itertools.product(*sides) if frame.fits(shape)]
-    listed = sorted((frame.traffic(shape), shape) for shape in grid)
-    chosen = search_shape(frame)
-    row: Row = {
+    counted: dict[tuple[int, ...], float] = {}
+
+    def count(shape: tuple[int, ...]) -> float:
+        if shape not in counted:
+            counted[shape] = sum(t.bytes for t in count_traffic(workload, frame.mapping(shape), machine))
+        return counted[shape]
+
+    predicted, least = dict[tuple[int, ...], float](), dict[tuple[int, ...], float]()
+    for shape in grid:
+        found = predict_traffic(workload, frame.mapping(shape), machine, statistics=frame.statistics)
+        predicted[shape] = sum(t.bytes for t in found)
+        least[shape] = sum(t.bytes for t in found if t.purpose != "spill")
+    picked = min(grid, key=lambda s: (predicted[s], s))
+    best = picked
+    for shape in sorted(grid, key=lambda s: (least[s], s)):
+        if least[shape] >= count(best):
+            break
+        best = min(best, shape, key=lambda s: (count(s), s))
+    searched = search_shape(frame)
+    return {
         "question": "regret", "data": name, "points": math.prod(map(len, sides)), "fitting": len(grid),
-        "chosen": chosen, "best": listed[0][1], "regret": frame.traffic(chosen) / listed[0][0],
+        "counted": len(counted), "best": best, "picked": picked, "searched": searched, "best_bytes": count(best),
+        "regret": count(picked) / count(best), "searched_over_best": count(searched) / count(best),
     }  # fmt: skip
-    if simulate:
-        counted = [simulated(frame, shape) for shape in (chosen, *(s for _, s in listed[:SIMULATED]))]
-        row |= {"simulated_bytes": counted, "simulated_regret": counted[0] / min(counted[1:])}
-    return row
-
-
-def simulated(frame: Any, shape: Any) -> float:
-    """Bytes that a simulation moves."""
-    from hwsim import Limits
-    from tuner.evaluate import evaluate
-
-    result = evaluate(frame.workload, frame.mapping(shape), frame.machine, Limits(max_tokens=4 * MOST_TOKENS))
-    return float(result.traffic_bytes) if result.failure is None else math.nan
 
 
 def published(machine: Any, quick: bool) -> list[Row]:
-    """wiki-Vote squared, 128 lanes over rows: tiles of 128 as published, and a list of other mappings; of each list the
-    one that the model finds fastest is simulated."""
+    """wiki-Vote squared: DRAM time of the published tiles; of two lists of mappings on 128 lanes, tiles of 128 over
+    rows as published and others, the one that the model finds fastest. Simulated unless ``quick``."""
     from costmodel import Statistics, estimate, screen
-    from hwsim import Limits
     from mapper.canonical import plain
-    from tuner.evaluate import evaluate
+    from mapper.legality import violations
 
-    workload, statistics, found = product("wiki-Vote.mtx.gz"), Statistics(), list[tuple[float, float, Row, Any]]()
+    workload, statistics = product("wiki-Vote.mtx.gz"), Statistics()
+    rows, fastest = [_shared(workload, machine, statistics, quick)], dict[str, tuple[float, Row, Any]]()
     for label, mapping in extensor_mappings(workload, machine, statistics, quick):
-        if not screen(workload, mapping, machine, statistics):
-            guess = estimate(workload, mapping, machine, statistics=statistics)
+        if violations(workload, mapping, machine) or screen(workload, mapping, machine, statistics):
+            continue
+        guess = estimate(workload, mapping, machine, statistics=statistics)
+        if guess.tokens <= MOST_TOKENS and guess.latency_cycles < fastest.get(label, (math.inf,))[0]:
             row = {
                 "question": "extensor", "list": label, "loops": plain(mapping.loops[0]),
                 "residency": mapping.residency, "estimated_cycles": guess.latency_cycles,
-                "bottleneck": guess.bottleneck,
+                "estimated_bytes": guess.traffic_bytes, "limit": guess.bottleneck,
             }  # fmt: skip
-            found.append((guess.latency_cycles, guess.tokens, row, mapping))
-    rows = list[Row]()
-    for label in dict.fromkeys(row["list"] for _, _, row, _ in found):
-        able = [f for f in found if f[2]["list"] == label and f[1] <= MOST_TOKENS]
-        _, _, row, mapping = min(able, key=lambda f: f[0])
+            fastest[label] = (guess.latency_cycles, row, mapping)
+    for _, row, mapping in fastest.values():
         if not quick:
-            result = evaluate(workload, mapping, machine, Limits(max_tokens=2 * MOST_TOKENS))
-            row["simulated_cycles"] = result.latency_cycles if result.failure is None else None
+            result = _run(workload, mapping, machine)
+            row |= {"simulated_cycles": result.latency_cycles, "simulated_bytes": result.traffic_bytes}
         rows.append(row)
     return rows
 
 
+def _shared(workload: Any, machine: Any, statistics: Any, quick: bool) -> Row:
+    """Bytes over bandwidth of the published tiles in one buffer for all; partial results stay in it, so they are not
+    written twice."""
+    from dataclasses import replace
+
+    from costmodel import predict_traffic
+    from costmodel.tile_search import Frame
+    from mapper.canonical import plain
+    from mapper.formats import parse_format
+
+    machine = machine.with_fields(buffer_bytes=SHARED_BUFFER // 2, accumulator_bytes=None)
+    frame = Frame(workload, machine, ("i", "k", "j"), ("j", "k", "i"), statistics=statistics)
+    mapping = frame.mapping(tuple(SHARED_TILES[i] for i in frame.tiles))
+    kinds = {**dict(mapping.formats), "Z": parse_format("coo", 2).kinds}
+    mapping = replace(mapping, formats=tuple(sorted(kinds.items())))
+    moved = sum(t.bytes for t in predict_traffic(workload, mapping, machine, statistics=statistics))
+    row = {
+        "question": "extensor", "list": "DRAM time of the published tiles", "loops": plain(mapping.loops[0]),
+        "residency": mapping.residency, "estimated_cycles": moved / machine.bytes_per_cycle, "estimated_bytes": moved,
+        "limit": "memory bandwidth",
+    }  # fmt: skip
+    if not quick:
+        counted = _run(workload, mapping, machine).traffic_bytes
+        row |= {"simulated_cycles": round(counted / machine.bytes_per_cycle), "simulated_bytes": counted}
+    return row
+
+
+def _run(workload: Any, mapping: Any, machine: Any) -> Any:
+    from hwsim import Limits
+    from tuner.evaluate import evaluate
+
+    result = evaluate(workload, mapping, machine, Limits(max_tokens=4 * MOST_TOKENS))
+    if result.failure is not None:
+        raise SystemExit(f"simulation failed: {result.failure}")
+    return result
+
+
 def extensor_mappings(workload: Any, machine: Any, statistics: Any, quick: bool) -> Iterator[tuple[str, Any]]:
-    """(list, mapping) with lanes over the rows of A."""
+    """(list, mapping) with lanes over rows and columns of the result."""
     from dataclasses import replace
 
     from costmodel.tile_search import Frame
 
-    def mapped(inner: tuple[str, ...], tiles: tuple[str, ...], shape: tuple[int, ...], residency: str) -> Any:
+    def mapped(
+        inner: tuple[str, ...], tiles: tuple[str, ...], sides: dict[str, int], residency: str, lanes: tuple[int, int]
+    ) -> Any:
         frame = Frame(workload, machine, inner, tiles, residency, statistics=statistics)
-        mapping = frame.mapping(tuple(min(s or e, e) for s, e in zip(shape, frame.extents, strict=True)))
-        loops = mapping.loops[0]
-        lanes = min(LANES, loops.steps("i", workload.extents[0]["i"]))
-        return replace(mapping, loops=(replace(loops, parallel=(("i", lanes, "balanced"),)),))
+        mapping = frame.mapping(tuple(min(sides[i], e) for i, e in zip(tiles, frame.extents, strict=True)))
+        loops, extents = mapping.loops[0], workload.extents[0]
+        count = ((i, min(n, loops.steps(i, extents[i]))) for i, n in zip("ij", lanes, strict=True))
+        own = tuple((i, n, "balanced") for i, n in count if n > 1)
+        return replace(mapping, loops=(replace(loops, parallel=own),))
 
     for inner in (("i", "j", "k"), ("i", "k", "j")):
-        yield "tiles of 128", mapped(inner, ("i", "j", "k"), (128, 128, 128), "lru")
+        yield "tiles of 128", mapped(inner, ("i", "j", "k"), dict.fromkeys("ijk", 128), "lru", (LANES, 1))
     if not quick:
-        for tiles, residency in itertools.product((("i", "j", "k"), ("j", "i", "k"), ("i", "k", "j")), ("none", "lru")):
-            for shape in itertools.product((16, 64, 0), (256, 1024, 0), (32, 128, 512, 0)):
-                by_index = dict(zip(("i", "j", "k"), shape, strict=True))
-                yield (
-                    "fastest by the model",
-                    mapped(("i", "k", "j"), tiles, tuple(by_index[i] for i in tiles), residency),
-                )
+        orders = ("i", "j", "k"), ("j", "i", "k"), ("j", "k", "i")
+        for tiles, residency, lanes in itertools.product(orders, ("lru", "keep"), GRIDS):
+            for sides in itertools.product((16, 64, 128), (256, 1024), (32, 128, 512)):
+                by_index = dict(zip("ijk", sides, strict=True))
+                yield "fastest by the model", mapped(("i", "k", "j"), tiles, by_index, residency, lanes)
 
 
 def summarize(rows: list[Row]) -> Row:
     """Geometric means and ranges of others over ours."""
     summary: Row = {}
-    for kernel in ("SpMSpM", "MTTKRP", "TTM"):
-        own = [r for r in rows if r["question"] == "tilings" and r["kernel"] == kernel]
+    compared = [r for r in rows if r["question"] == "tilings"]
+    for setting, kernel in dict.fromkeys((r["setting"], r["kernel"]) for r in compared):
+        own = [r for r in compared if (r["setting"], r["kernel"]) == (setting, kernel)]
         for method in dict.fromkeys(m for r in own for m in r["bytes"] if m != "ours"):
-            for measure in ("bytes", "cycles"):
+            for measure in ("bytes", "load_bytes", "cycles"):
                 ratios = np.array([r[measure][method] / r[measure]["ours"] for r in own if method in r[measure]])
-                summary[f"{kernel}_{method}_over_ours_{measure}"] = {
+                summary[f"{setting}_{kernel}_{method}_over_ours_{measure}"] = {
                     "geomean": float(np.exp(np.log(ratios).mean())), "least": float(ratios.min()),
                     "most": float(ratios.max()), "sets": int(ratios.size),
                 }  # fmt: skip
-    found = [r["regret"] for r in rows if r["question"] == "regret"]
-    summary["regret"] = {"geomean": float(np.exp(np.log(found).mean())), "worst": max(found)}
+    for measure in ("regret", "searched_over_best"):
+        found = [r[measure] for r in rows if r["question"] == "regret"]
+        summary[measure] = {"geomean": float(np.exp(np.log(found).mean())), "worst": max(found), "sets": len(found)}
     return summary
 
 
 def print_rows(rows: list[Row], summary: Row) -> None:
     methods = ("conservative", "prescient", "overbooked", "uniform", "DRT")
-    print(f"{'data':<28}{'kernel':<8}{'ours MB':>10}" + "".join(f"{m:>14}" for m in methods) + "   tiles of ours")
+    print(
+        f"{'setting':<10}{'data':<28}{'kernel':<8}{'ours MB':>10}"
+        + "".join(f"{m:>14}" for m in methods)
+        + "   tiles of ours"
+    )
     for row in (r for r in rows if r["question"] == "tilings"):
         ratios = [row["bytes"].get(m, math.nan) / row["bytes"]["ours"] for m in methods]
         own = " ".join(f"{i}/{t}" for i, t in row["tiles"]["ours"].items())
-        print(f"{row['data']:<28}{row['kernel']:<8}{row['bytes']['ours'] / 1e6:>10.2f}"
+        print(f"{row['setting']:<10}{row['data']:<28}{row['kernel']:<8}{row['bytes']['ours'] / 1e6:>10.2f}"
               + "".join(f"{x:>13.2f}x" for x in ratios) + f"   {own}")  # fmt: skip
     for name, found in summary.items():
         if "over_ours" in name:
             ends = f"{found['least']:.2f} to {found['most']:.2f}"
-            print(f"{name:<42} {found['geomean']:>7.2f}x ({ends}), {found['sets']} sets")
+            print(f"{name:<50} {found['geomean']:>7.2f}x ({ends}), {found['sets']} sets")
     print("published: Tailors 2.54x (time), DRT 1.13x (bytes), conservative up to 48.9x (SpMSpM), 34.3x (TTM, MTTKRP)")
     for row in (r for r in rows if r["question"] == "regret"):
-        extra = f", simulated {row['simulated_regret']:.4f}" if "simulated_regret" in row else ""
-        print(f"regret {row['data']:<24} {row['regret']:.4f} of {row['points']} points, {row['fitting']} fit{extra}")
-    print(f"regret: geometric mean {summary['regret']['geomean']:.4f}, worst {summary['regret']['worst']:.4f}")
+        print(f"regret {row['data']:<24} {row['regret']:.4f} of {row['points']} points, {row['fitting']} fit, "
+              f"{row['counted']} counted; searched {row['searched_over_best']:.4f}")  # fmt: skip
+    for measure in ("regret", "searched_over_best"):
+        print(f"{measure}: geometric mean {summary[measure]['geomean']:.4f}, worst {summary[measure]['worst']:.4f}")
     print("wiki-Vote on extensor: " + ", ".join(f"{name} {cycles:,}" for name, cycles in PUBLISHED.items()))
     for row in (r for r in rows if r["question"] == "extensor"):
         ran = f", simulated {row['simulated_cycles']:,}" if row.get("simulated_cycles") else ""
         tiles = " ".join(f"{i}/{t}" for i, t in row["loops"]["tiles"])
-        print(f"  {row['list']} ({tiles}; {row['residency']}): estimated {row['estimated_cycles']:,.0f} cycles{ran}; "
-              f"limited by {row['bottleneck']}")  # fmt: skip
+        lanes = " x ".join(str(n) for _, n, _ in row["loops"]["parallel"]) or "1"
+        print(f"  {row['list']} ({tiles}; {row['residency']}; lanes {lanes}): estimated {row['estimated_cycles']:,.0f} "
+              f"cycles{ran}, {row['estimated_bytes'] / 1e6:.1f} MB; limited by {row['limit']}")  # fmt: skip
 
 
 def main() -> None:
@@ -269,20 +340,23 @@ def main() -> None:
     parser.add_argument("--json", type=Path, help="file for summary and rows")
     options = parser.parse_args()
 
-    from mapper.machine import load_machine
-
-    machine, started, rows = load_machine("extensor"), time.perf_counter(), list[Row]()
+    machines, started, rows = settings(), time.perf_counter(), list[Row]()
+    machine = machines["extensor"]
     matrices, tensors = (MATRICES[: QUICK[0]], TENSORS[: QUICK[1]]) if options.quick else (MATRICES, TENSORS)
     jobs = [("SpMSpM", name, product(name)) for name in matrices]
     jobs += [(kernel, name, workload) for name in tensors for kernel, workload in tensor_kernels(name)]
-    for kernel, name, workload in jobs:
-        rows.append(compared(name, kernel, workload, machine))
+    for (kernel, name, workload), (setting, own) in itertools.product(jobs, machines.items()):
+        rows.append(compared(name, kernel, workload, setting, own))
         ratios = ", ".join(
             f"{m} {b / rows[-1]['bytes']['ours']:.2f}" for m, b in rows[-1]["bytes"].items() if m != "ours"
         )
-        print(f"{kernel} {name}: {rows[-1]['seconds']:.0f} s; times our bytes: {ratios}", file=sys.stderr, flush=True)
-    for name in REGRET[:1] if options.quick else REGRET:
-        rows.append(regret(name, machine, simulate=not options.quick and name == REGRET[-1]))
+        print(
+            f"{setting} {kernel} {name}: {rows[-1]['seconds']:.0f} s; times our bytes: {ratios}",
+            file=sys.stderr,
+            flush=True,
+        )
+    for name in matrices[:1] if options.quick else matrices:
+        rows.append(regret(name, machine))
     rows += published(machine, options.quick)
     summary = summarize(rows) | {"seconds": time.perf_counter() - started}
     print_rows(rows, summary)

@@ -66,7 +66,9 @@ class Lanes:
         """Lane of every coordinate of the parallel loop."""
         if self.cyclic:
             return coordinates % len(self.ends)
-        return np.searchsorted(self.ends, coordinates, side="right").astype(np.int64)
+        if self.ends[-1] > 4 * coordinates.size:
+            return np.searchsorted(self.ends, coordinates, side="right").astype(np.int64)
+        return np.repeat(np.arange(self.count), np.diff(self.ends, prepend=0))[coordinates]
 
     @property
     def count(self) -> int:

@@ -15,7 +15,7 @@ from collections.abc import Callable
 import numpy as np
 
 from costmodel.traffic import TensorTraffic, summed
-from costmodel.walk import Ints, Nest, Side, levels_of, walk
+from costmodel.walk import Ints, Level, Nest, Side, levels_of, stream_levels, walk
 from mapper.formats import COMPRESSED
 from mapper.lanes import Slice, lane_slices
 from mapper.machine import Machine
@@ -40,6 +40,7 @@ def count_traffic(
     workload = workload.variant(mapping.variant)
     store = stored or (lambda tensor, layout: store_tensor(tensor, layout, machine))
     patterns: dict[str, SparseTensor] = {}  # of results with more entries than the oracle's
+    passed: dict[str, list[Ints]] = {}  # prefixes of results that are read as streams
     found: list[TensorTraffic] = []
     for step in schedule(workload.program, mapping).steps:
         if isinstance(step, Conversion):
@@ -48,7 +49,7 @@ def count_traffic(
                 found.append(_moved(step.tensor, "convert", way, store(tensor, layout)))
         else:
             for number in step.statements:
-                found += _Statement(workload, mapping, machine, step, number, store, patterns).run()
+                found += _Statement(workload, mapping, machine, step, number, store, patterns, passed).run()
     return summed(found)
 
 
@@ -61,20 +62,20 @@ class _Statement:
 
     def __init__(
         self, workload: Workload, mapping: Mapping, machine: Machine, region: Region, number: int, store: Stored,
-        patterns: dict[str, SparseTensor],
+        patterns: dict[str, SparseTensor], passed: dict[str, list[Ints]],
     ) -> None:  # fmt: skip
         self.workload, self.mapping, self.machine, self.region = workload, mapping, machine, region
-        self.number, self.store, self.patterns = number, store, patterns
+        self.number, self.store, self.patterns, self.passed = number, store, patterns, passed
         self.statement, self.plan = workload.program.statements[number], mapping.loops[number]
-        self.loops, self.kept = self.plan.nest, self.statement.target.indices
+        self.loops, self.kept, self.tiles = self.plan.nest, self.statement.target.indices, dict(self.plan.tiles)
         edges = [workload.program.edges[e] for e in region.fused]
         self.streamed = {e.operand for e in edges if e.consumer == number}
+        self.read_as_stream = any(e.producer == number for e in edges)
         self.storages = [self._storage(n) for n in range(len(self.statement.operands))]
         self.sides = [self._side(n) for n in range(len(self.statement.operands))]
         self.value_depth = max((q for q, (i, _) in enumerate(self.loops, 1) if i in self.kept), default=0)
         outside = (q for q, (i, _) in enumerate(self.loops[: self.value_depth], 1) if i not in self.kept)
         self.scope = next(outside, None)
-        self.tiles = dict(self.plan.tiles)
 
     def run(self) -> list[TensorTraffic]:
         """Loads, spills and stores of all lanes."""
@@ -83,9 +84,19 @@ class _Statement:
         padded = self._padded()
         whole = padded or self._may_overflow(capacity)
         depth = len(self.loops) if whole else max((s.load_depth or 0 for s in self.sides), default=0)
+        streamed = min(self.scope or self.value_depth, self.value_depth) - 1 if self.read_as_stream else 0
+        prefixes = self.passed[self.statement.target.tensor] = list[Ints]()
+
+        def passes(crds: dict[Loop, Ints]) -> None:
+            if 0 < len(crds) <= streamed:
+                prefixes.append(np.stack(list(crds.values())))
+
+        depth = max(depth, streamed)
         for lane in self._lanes():
             sink = _Accumulator(self, capacity if self.scope else 0, padded) if whole else None
-            visits = walk(self._nest(lane), self.sides, depth, sink.take if sink else None)
+            visits = walk(
+                self._nest(lane), self.sides, depth, sink.take if sink else None, passes if streamed > 0 else None
+            )
             for n, side in enumerate(self.sides):
                 if side.load_depth is not None:
                     values, metadata = _fetched(visits[n], self.storages[n], self.mapping.residency, self.machine)
@@ -111,8 +122,17 @@ class _Statement:
         tiles = [q for q, loop in enumerate(self.loops, 1) if loop in own and loop[1] == "tile"]
         inner = [q for q, loop in enumerate(self.loops) if loop in own and loop[1] == "inner"]
         depth = inner[0] if self.mapping.residency == OVERBOOKED and inner else max(tiles, default=0)
-        levels = levels_of(self.storages[n])
+        levels = self._stream(n, own) if n in self.streamed else levels_of(self.storages[n])
         return Side(dict(zip(own, levels, strict=True)), None if n in self.streamed else depth)
+
+    def _stream(self, n: int, own: tuple[Loop, ...]) -> tuple[Level, ...]:
+        """Levels of an operand that a statement of the region makes, empty fibers included."""
+        access = self.statement.operands[n]
+        tensor = self.patterns.get(access.tensor, self.workload.tensor(access.tensor))
+        if not own:
+            return ()
+        at = [self._coordinate(tensor.coords[access.indices.index(loop[0])], loop) for loop in own]
+        return stream_levels(np.stack(at), self.passed[access.tensor])
 
     def _lanes(self) -> list[dict[Loop, Slice]]:
         slices = lane_slices(self.workload, self.mapping, self.region.statements)[self.number]

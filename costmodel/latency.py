@@ -45,14 +45,17 @@ def region_latency(
 
 
 def _chain(works: Sequence[Work]) -> tuple[float, float, str]:
-    """(cycles, final drain, slowest unit) of fused statements: a reader starts with the first piece of its stream."""
-    cycles = drain = 0.0
+    """(cycles, final drain, slowest unit) of fused statements: a reader starts with the first piece of its stream. A
+    drain lasts as long as its reader takes for what the FIFOs between do not hold (``held``, a share of a piece): until
+    then the accumulator takes nothing new. Every statement that only passes the stream on has as many FIFOs again."""
+    cycles = drain = held = 0.0
     pieces = math.inf
     for work in works:
         own = work.slowest[0]
-        serial, piped = cycles + max(drain, own), max(cycles + drain, own)
+        serial, piped = cycles + max(drain, own), max(cycles + max(drain, held * own), own)
         cycles = piped + max(0.0, serial - piped) / pieces
         drain, pieces = float(work.draining.max(initial=0.0)), work.pieces
+        held = work.drained or max(0.0, 2.0 * held - 1.0)
     return cycles, drain, max(w.slowest for w in works)[1]
 
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from costmodel.accumulators import Reduction
 from costmodel.counting import LANE
-from costmodel.factors import Floats, Ints, bin_sum, group_sum, pack, radices
+from costmodel.factors import Floats, Ints, bin_sum, group_sum, in_order, pack, radices
 from costmodel.nest import Nest
 from costmodel.residency import tail_bytes
 from costmodel.tiles import TileSizes, tile_sizes
@@ -134,8 +134,8 @@ def _numbers(sizes: TileSizes, at: list[Ints], cells: list[int]) -> Ints:
         pack([np.concatenate(pair) for pair in zip(sizes.coords, at, strict=True)], cells),
         sizes.values.size,
     )
-    order = np.argsort(number[:tiles], kind="stable")
-    return np.asarray(order[np.searchsorted(number[:tiles], number[tiles:], sorter=order)])
+    known, order = in_order(number[:tiles])
+    return np.asarray(order[np.searchsorted(known, number[tiles:])])
 
 
 def spill_ports(nest: Nest, reduction: Reduction, machine: Machine) -> Iterator[Port]:

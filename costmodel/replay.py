@@ -3,7 +3,7 @@
 Whether a key is still in the current run when it returns depends on the order of the loops and on how the operands'
 patterns lie, which no mean tells. So the products of some output coordinates are put in loop order and run through an
 accumulator whose capacity is scaled by the share of keys that they are (spatially hashed sampling as in SHARDS,
-USENIX FAST 2015, which is nearly unbiased for caches). Below ``SAMPLED_PRODUCTS`` products the replay is exact.
+USENIX FAST 2015, which is nearly unbiased for caches). Below ``EXACT_TIMES`` as many products the replay is exact.
 """
 
 from __future__ import annotations
@@ -11,11 +11,14 @@ from __future__ import annotations
 import numpy as np
 
 from costmodel.counting import Leaf, with_lane
-from costmodel.factors import Factor, Floats, Ints, bin_sum, pack, radices, sum_product
+from costmodel.factors import Factor, Floats, Ints, bin_sum, in_order, pack, radices, sum_product
 from costmodel.nest import Nest
 
 SAMPLED_PRODUCTS = 50_000
-"""Products that are replayed, about."""
+"""Products of a sample, about."""
+
+EXACT_TIMES = 4
+"""How many times as many are replayed without sampling: the fewer they are, the fewer runs, and one too many counts."""
 
 MOST_SCOPES = 40
 """Overflowing scopes that are replayed; the others spill in proportion to their products."""
@@ -78,7 +81,7 @@ def _stream(nest: Nest, scope: int, scopes: Factor, wanted: np.ndarray) -> tuple
         crd, tile = products.column(name, 1)[keep], tiled.get(name, 0)
         levels.append(crd // tile if part == "tile" else crd % tile if tile else crd)
         sizes.append(-(-nest.extents[name] // tile) if part == "tile" else tile or nest.extents[name])
-    order = np.argsort(pack(levels, [max(1, s) for s in sizes]), kind="stable")
+    order = in_order(pack(levels, [max(1, s) for s in sizes]))[1]
     target = nest.statement.target.indices
     whole = [number, *(products.column(i, 1)[keep] for i in target)]
     keys = pack(whole, [max(1, wanted.size), *radices([(i, 1) for i in target], nest.extents)])
@@ -87,9 +90,9 @@ def _stream(nest: Nest, scope: int, scopes: Factor, wanted: np.ndarray) -> tuple
 
 def _previous(keys: Ints) -> Ints:
     """Where each key stood last, -1 where it is new."""
-    order = np.argsort(keys, kind="stable")
+    known, order = in_order(keys)
     previous = np.full(keys.size, -1, np.int64)
-    again = np.flatnonzero(keys[order[1:]] == keys[order[:-1]]) + 1
+    again = np.flatnonzero(known[1:] == known[:-1]) + 1
     previous[order[again]] = order[again - 1]
     return previous
 
@@ -134,6 +137,8 @@ def _sample(nest: Nest, scope: int) -> Factor:
 
 def _plan(nest: Nest, scope: int, products: float) -> tuple[_Choice, ...]:
     """What to sample: coordinates inside the scopes, evenly over the output indices, then whole scopes."""
+    if products <= EXACT_TIMES * SAMPLED_PRODUCTS:
+        return ()
     outer, excess, plan = nest.variables(scope - 1), products / SAMPLED_PRODUCTS, []
     target = nest.statement.target.indices
     inside = sorted((min(outer.get(i, nest.extents[i]), nest.extents[i]), i) for i in target)

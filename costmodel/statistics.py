@@ -30,6 +30,9 @@ KEPT_ENTRIES = 50_000
 STONES = (16, 8, 4)
 """Granules of the views between the entries of a large tensor and its tiles."""
 
+SMALL_BYTES = 20_000
+"""Size of values that large ones do not push out."""
+
 LARGEST_BITMAP = 2**27
 """Cells of a view that are marked one by one to count its nodes."""
 
@@ -40,15 +43,20 @@ MODEL_LEVELS = ("L0", "L1", "L2")
 
 
 class Statistics:
-    """Everything counted so far, by content hash of the tensor; the least recently used goes at ``limit_bytes``.
+    """Everything counted so far, by content hash of the tensor; the least recently used goes at ``limit_bytes``, of
+    which values below ``SMALL_BYTES`` (numbers, estimates of regions) have a quarter for themselves.
 
     With a ``disk`` the node lists of large tensors are also kept there, for other processes and later runs.
     """
 
     def __init__(self, disk: DiskCache | None = None, limit_bytes: int = 256 << 20) -> None:
         self.disk = disk
-        self._limit, self._held = limit_bytes, 0
-        self._memo: OrderedDict[Hashable, tuple[Any, int]] = OrderedDict()
+        self._small, self._large = _Memo(limit_bytes // 4), _Memo(limit_bytes - limit_bytes // 4)
+
+    @property
+    def held_bytes(self) -> int:
+        """Memory that is in use, about."""
+        return self._small.held + self._large.held
 
     def of(self, tensor: SparseTensor) -> TensorStatistics:
         """Statistics of ``tensor``, one object for equal content."""
@@ -60,18 +68,37 @@ class Statistics:
 
     def remember(self, key: Hashable, make: Callable[[], T]) -> T:
         """``make()``, or what it gave the last time for ``key``."""
-        if key in self._memo:
-            self._memo.move_to_end(key)
-            held: T = self._memo[key][0]
-            return held
+        for memo in (self._small, self._large):
+            if key in memo:
+                held: T = memo.get(key)
+                return held
         value = make()
         size = _bytes(value)
-        if size <= self._limit // 16:
-            self._memo[key] = (value, size)
-            self._held += size
-        while self._held > self._limit:
-            self._held -= self._memo.popitem(last=False)[1][1]
+        (self._small if size < SMALL_BYTES else self._large).put(key, value, size)
         return value
+
+
+class _Memo:
+    """Values by key; the least recently used go at ``limit`` bytes, and none of more than a tenth is kept."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit, self.held = limit, 0
+        self._values: OrderedDict[Hashable, tuple[Any, int]] = OrderedDict()
+
+    def __contains__(self, key: Hashable) -> bool:
+        return key in self._values
+
+    def get(self, key: Hashable) -> Any:
+        self._values.move_to_end(key)
+        return self._values[key][0]
+
+    def put(self, key: Hashable, value: Any, size: int) -> None:
+        if size > self._limit // 10:
+            return
+        self._values[key] = (value, size)
+        self.held += size
+        while self.held > self._limit:
+            self.held -= self._values.popitem(last=False)[1][1]
 
 
 @cache

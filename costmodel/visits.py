@@ -1,11 +1,11 @@
 """Replay of the visits of an operand's tiles, for policies under which it counts which tile came first.
 
 Visits are listed in loop order from the joined prefixes, lane by lane, and run through a buffer. Up to
-``REPLAYED_VISITS`` of them the replay is exact. Beyond, ``keep`` follows only some tiles of the operand, taken by a
-hash of their number, in a buffer that is smaller by their share of all bytes (spatially hashed sampling as in SHARDS,
-USENIX FAST 2015); the others are fetched at the rate of these. Where recent tiles stay, it is stretches of the walk
-that are replayed instead (``costmodel.stretches``): tiles come in cycles, and whether a cycle fits the buffer no sample
-of tiles tells.
+``REPLAYED_VISITS`` of them, of ``keep`` some times as many, the replay is exact. Beyond, ``keep`` follows only some
+tiles of the operand, taken by a hash of their number, in a buffer that is smaller by their share of all bytes
+(spatially hashed sampling as in SHARDS, USENIX FAST 2015); the others are fetched at the rate of these. Where recent
+tiles stay, it is stretches of the walk that are replayed instead (``costmodel.stretches``), each in one lane: tiles
+come in cycles, and whether a cycle fits the buffer no sample of tiles tells.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from costmodel.counting import LANE, Leaf
-from costmodel.factors import Floats, Ints, bin_sum, pack, radices
+from costmodel.factors import Factor, Floats, Ints, bin_sum, in_order, pack, radices
 from costmodel.nest import Nest
 from costmodel.statistics import TensorStatistics
 from costmodel.stretches import stretches
@@ -25,14 +25,20 @@ from costmodel.tiles import TileSizes
 from mapper.residency import KEEP, OVERBOOKED
 from mapper.tensor import SparseTensor
 
-REPLAYED_VISITS = 20_000
-"""Visits that are replayed, about."""
+REPLAYED_VISITS = 60_000
+"""Visits that are listed at most, about."""
+
+KEEP_TIMES = 3
+"""How many times as many for ``keep``, where only first visits go through the buffer one by one."""
 
 FOLLOWED_TILES = 64
 """Tiles that are followed at least."""
 
-STRETCHES = 4
-"""Stretches of a walk that are replayed."""
+STRETCHES = 4, 2
+"""Stretches of a walk that are replayed, and how many longer ones where short ones would not see tiles return."""
+
+CYCLES = 3
+"""Cycles of tiles that a stretch should have."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -59,9 +65,9 @@ def _replay(nest: Nest, n: int, depth: int, tile_depth: int, sizes: TileSizes, v
     taken = np.minimum(size, room) if policy == OVERBOOKED else size
     if policy != KEEP and visits > REPLAYED_VISITS:
         return _returns(nest, n, tile_depth, sizes, taken, visits, room)
-    followed = np.arange(tiles)
-    if visits > REPLAYED_VISITS:
-        count = max(FOLLOWED_TILES, int(tiles * REPLAYED_VISITS / visits))
+    followed, most = np.arange(tiles), KEEP_TIMES * REPLAYED_VISITS
+    if policy == KEEP and visits > most:
+        count = max(FOLLOWED_TILES, int(tiles * most / visits))
         followed = np.sort(np.argsort(_hashed(followed), kind="stable")[:count])
     share = float(size[followed].sum() / size.sum())
     leaves = nest.visiting(n, depth)
@@ -80,8 +86,17 @@ def _returns(nest: Nest, n: int, tile_depth: int, sizes: TileSizes, taken: Float
     leaves, size = nest.visiting(n, tile_depth), sizes.values + sizes.metadata
     first_visits = size.size / visits
     loaded = returned = 0.0
-    for part in stretches(nest, leaves, tile_depth, STRETCHES, REPLAYED_VISITS // STRETCHES):
+    lanes = math.prod(own.count for own in nest.fixed(tile_depth))
+    alone = min(lanes, KEEP_TIMES) / KEEP_TIMES  # a lane of several is replayed faster than it is listed
+    count, most = STRETCHES[0], int(REPLAYED_VISITS * alone / 2)
+    if CYCLES * min(size.size, lanes * room / max(1.0, float(taken.mean()))) > most / count:
+        count, most = STRETCHES[1], 2 * most
+    for number, part in enumerate(stretches(nest, leaves, tile_depth, count, most // count)):
         lane, tile = _sequence(nest, n, tile_depth, tile_depth, sizes, part)
+        own = np.unique(lane)
+        if own.size > 1:
+            here = lane == own[number * own.size // count]
+            lane, tile = lane[here], tile[here]
         loads, known = _recent(lane, tile, taken, room)
         weight = size[tile] * known
         missed, all_known = float((weight * loads).sum()), float(weight.sum())
@@ -107,11 +122,10 @@ def _sequence(
     loops = tuple(nest.variables(tile_depth).items())
     points = nest.counter.by(leaves, nest.variables(depth), loops, split)
     along = (LANE, *loops) if split else loops
-    order = np.argsort(pack([points.column(*c) for c in along], radices(along, nest.counter.extents)), kind="stable")
+    order = in_order(pack([points.column(*c) for c in along], radices(along, nest.counter.extents)))[1]
     own_columns = [(indices[m], g) for m, g in sizes.view]
-    both = [np.concatenate([at, points.column(*c)]) for at, c in zip(sizes.coords, own_columns, strict=True)]
-    number, tiles = pack(both, radices(own_columns, nest.extents)), sizes.values.size
-    tile = np.searchsorted(number[:tiles], number[tiles:])
+    tiles = Factor(tuple(own_columns), sizes.coords, np.arange(sizes.values.size, dtype=np.float64))
+    tile = tiles.at([points.column(*c) for c in own_columns], radices(own_columns, nest.extents)).astype(np.int64)
     lane = points.column(*LANE) if split else np.zeros(tile.size, np.int64)
     return lane[order], tile[order]
 
@@ -134,8 +148,11 @@ def _part(nest: Nest, n: int, sizes: TileSizes, followed: Ints) -> TensorStatist
 def _first(lane: Ints, tile: Ints, size: Floats, room: float, share: float) -> Floats:
     """Loads at each visit where the first tiles that fit stay for good."""
     loads = np.ones(tile.size)
-    known, first, number = np.unique(lane * size.size + tile, return_index=True, return_inverse=True)
-    kept, held, current = np.zeros(known.size, bool), 0.0, -1
+    known, order = in_order(lane * size.size + tile)
+    new = np.concatenate([[True], known[1:] != known[:-1]]) if known.size else np.zeros(0, bool)
+    first, number = order[new], np.zeros(known.size, np.int64)
+    number[order] = np.cumsum(new) - 1
+    kept, held, current = np.zeros(first.size, bool), 0.0, -1
     for at in np.sort(first).tolist():
         if lane[at] != current:
             held, current = 0.0, int(lane[at])

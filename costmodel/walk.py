@@ -89,6 +89,23 @@ def levels_of(storage: Storage) -> tuple[Level, ...]:
     return tuple(found)
 
 
+def stream_levels(entries: Ints, passed: Sequence[Ints]) -> tuple[Level, ...]:
+    """The levels of a stream: ``entries`` (levels x entries), and prefixes that its producer passed without an entry
+    below, as many levels as each has rows: readers see their coordinates too, above the innermost level."""
+    levels, parts = entries.shape[0], [entries, *passed]
+    crds = np.concatenate([np.pad(p, ((0, levels - p.shape[0]), (0, 0))) for p in parts], axis=1)
+    depth = np.repeat([p.shape[0] for p in parts], [p.shape[1] for p in parts])
+    number, parents, found = np.zeros(depth.size, np.int64), 1, list[Level]()
+    for q in range(levels):
+        here = np.flatnonzero(depth > q)
+        extent = int(crds[q, here].max(initial=0)) + 1
+        keys, at = np.unique(number[here] * extent + crds[q, here], return_inverse=True)
+        pos = np.searchsorted(keys // extent, np.arange(parents + 1))
+        found.append(Level(pos.astype(np.int64), keys % extent, np.arange(keys.size)))
+        number[here], parents = at, keys.size
+    return tuple(found)
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Side:
     """An operand in a walk: its loops with their levels, and ``load_depth``, below how many loops of the nest a
@@ -127,8 +144,11 @@ Products = Callable[[dict[Loop, Ints]], None]
 """Takes the coordinates of a block of products, per loop, in loop order."""
 
 
-def walk(nest: Nest, sides: Sequence[Side], depth: int, products: Products | None) -> tuple[Ints, ...]:
-    """Walks the first ``depth`` loops; ``products`` is told of every block of prefixes there.
+def walk(
+    nest: Nest, sides: Sequence[Side], depth: int, products: Products | None, passed: Products | None = None
+) -> tuple[Ints, ...]:
+    """Walks the first ``depth`` loops; ``products`` is told of every block of prefixes there, ``passed`` of those at
+    every depth.
 
     Returns the tile (node reached) of every visit of every side, in order.
     """
@@ -141,6 +161,8 @@ def walk(nest: Nest, sides: Sequence[Side], depth: int, products: Products | Non
 
     def descend(q: int, block: _Block) -> None:
         note(q, block)
+        if passed is not None:
+            passed(block.crds)
         if q == depth:
             if products is not None:
                 products(block.crds)

@@ -25,7 +25,7 @@ class OneKnob(optuna.samplers.RandomSampler):
 
 a, b = (uniform((300, 300), 0.02, seed) for seed in (1, 2))
 space = MappingSpace(Workload(parse_program("Z(i,j) = A(i,k) * B(k,j)"), {"A": a, "B": b}), load_machine("rda"))
-worker = Worker(space)
+worker = Worker(space, "mean")
 
 
 def cycles(trial: optuna.Trial) -> float:

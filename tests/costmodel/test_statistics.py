@@ -68,12 +68,24 @@ def test_one_object_per_content_and_each_view_is_counted_once(monkeypatch: pytes
 
 
 def test_memory_stays_within_its_limit_and_answers_stay_right() -> None:
-    store, x = Statistics(limit_bytes=4000), tensor(5)
+    store, x = Statistics(limit_bytes=40_000), tensor(5)
     for _ in range(2):
         for granule in range(2, 20):
             stats = store.of(x)
             assert len(set((x.coords[0] // granule).tolist())) == stats.nodes(((0, granule),))[0].size
-    assert store._held <= 4000
+            assert 0 < store.held_bytes <= 40_000
+
+
+def test_large_values_do_not_push_out_small_ones() -> None:
+    """What is remembered of a region must outlast the node lists that made it."""
+    store, made = Statistics(limit_bytes=4_000_000), []
+    for n in range(100):
+        store.remember(("small", n), lambda n=n: made.append(n) or np.zeros(10))  # type: ignore[misc]
+        store.remember(("large", n), lambda: np.zeros(30_000))
+    for n in range(100):
+        store.remember(("small", n), lambda: made.append(-1))
+    assert made == list(range(100))
+    assert store.held_bytes <= 4_000_000
 
 
 def test_counts_do_not_depend_on_whether_nodes_are_listed(monkeypatch: pytest.MonkeyPatch) -> None:
