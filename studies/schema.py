@@ -117,6 +117,7 @@ class LimitsModel(_Strict):
 
     cycles: Positive | None = None
     tokens: Positive | None = None
+    seconds: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
 
 
 class SpecModel(_Strict):

@@ -83,10 +83,12 @@ class SearchSettings:
 
 @dataclass(frozen=True, slots=True)
 class SimulationLimits:
-    """Where one simulation stops; None: nowhere."""
+    """Where one simulation stops; None: nowhere. Cycles and tokens are the same on every machine; the study keeps what
+    ``seconds`` of wall time ended."""
 
     cycles: int | None
     tokens: int | None
+    seconds: float | None = None
 
 
 @dataclass(frozen=True)
@@ -136,7 +138,7 @@ class StudySpec:
             "objectives": list(self.objectives),
             "constraints": dict(self.budgets),
             "search": search,
-            "limits": plain(self.limits),
+            "limits": {name: limit for name, limit in plain(self.limits).items() if name != "seconds" or limit},
         }
 
     @property
@@ -180,7 +182,7 @@ def read_spec(document: Document, *, folder: Path, name: str, in_memory: Collect
         objectives=_objectives(document, model),
         budgets=tuple(sorted(model.constraints.items())),
         search=search,
-        limits=SimulationLimits(model.limits.cycles, model.limits.tokens),
+        limits=SimulationLimits(model.limits.cycles, model.limits.tokens, model.limits.seconds),
         storage=_storage(document, model.storage, folder),
         report=folder / model.report if model.report else None,
         folder=folder,

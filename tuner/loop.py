@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Sequence
-from concurrent.futures import Executor
-from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
-from itertools import repeat
 from typing import Any
 
 import numpy as np
@@ -16,16 +13,17 @@ from costmodel import MODEL_VERSION
 from hwsim import SIMULATOR_VERSION, Limits
 from mapper.canonical import plain
 from mapper.default_mapping import default_mapping
-from mapper.errors import EmptySpace, StudyError
+from mapper.errors import EmptySpace
 from mapper.mapping import Mapping
 from studies.records import BASELINE, StudyHandle, TrialRecord, VerdictRecord
 from studies.store import StudyStore
+from tuner.crew import Crew
 from tuner.dominance import BY_BOUND, CONFIDENTLY, dominance_verdicts, with_intervals
 from tuner.problem import Problem
 from tuner.samplers import batch_seed
 from tuner.search import Proposal, Search
 from tuner.selection import confident_verdicts, select
-from tuner.work import DescentSettings, Screening, Simulation, descend_task, open_executor, screen_task, simulate_task
+from tuner.work import DescentSettings, Screening, Simulation
 
 IDLE_BATCHES = 5
 """Batches in a row without a new mapping that may improve the front, after which the space counts as exhausted."""
@@ -44,26 +42,21 @@ class Progress:
     budget: int
 
 
-def run_study(problem: Problem, store: StudyStore, study: StudyHandle, workers: int, report: Report) -> str:
+def run_study(
+    problem: Problem, store: StudyStore, study: StudyHandle, workers: int, report: Report, scheduler: str | None = None
+) -> str:
     """Runs or resumes a study to its end; returns why it ended. Rows depend on the specification alone."""
     for workload in problem.space.inputs.values():
         workload.computed  # noqa: B018 - once here, so that every worker receives it
     problem.space.fusions  # noqa: B018 - an empty space is reported before any process starts
-    try:
-        with open_executor(problem.space, problem.spec.search.over_inputs, workers) as executor:
-            return _Loop(problem, store, study, executor, report).run()
-    except BrokenProcessPool as error:
-        text = (
-            "a worker process died, most likely out of memory: what was committed is kept, rerun with fewer --workers"
-        )
-        raise StudyError(text) from error
+    search, seconds = problem.spec.search, problem.spec.limits.seconds
+    with Crew(problem.space, search.over_inputs, workers=workers, scheduler=scheduler, seconds=seconds) as crew:
+        return _Loop(problem, store, study, crew, report).run()
 
 
 class _Loop:
-    def __init__(
-        self, problem: Problem, store: StudyStore, study: StudyHandle, executor: Executor, report: Report
-    ) -> None:
-        self._problem, self._store, self._study, self._executor, self._report = problem, store, study, executor, report
+    def __init__(self, problem: Problem, store: StudyStore, study: StudyHandle, crew: Crew, report: Report) -> None:
+        self._problem, self._store, self._study, self._crew, self._report = problem, store, study, crew, report
         spec = problem.spec
         self._settings = DescentSettings(spec.objectives, spec.budgets, spec.limits.tokens)
         self._limits = Limits(max_cycles=spec.limits.cycles, max_tokens=spec.limits.tokens)
@@ -130,7 +123,7 @@ class _Loop:
 
     def _batch(self, batch: int) -> list[TrialRecord]:
         search = self._problem.spec.search
-        hints = list(self._executor.map(descend_task, self._search.descents(batch), repeat(self._settings)))
+        hints = self._crew.descend(self._search.descents(batch), self._settings)
         count = min(search.batch, search.simulations - self._simulations())
         proposals = self._search.ask(batch, count if self._search.chooses else search.batch * search.candidates, hints)
         drafts = [self._draft(len(self._rows) + n, batch, p) for n, p in enumerate(proposals)]
@@ -140,10 +133,11 @@ class _Loop:
                 fresh.setdefault(draft.mapping_key, n)
         new = sorted(fresh.values())
         mappings = [p.mapping for p in (proposals[n] for n in new) if p.mapping is not None]
-        for n, screening in zip(new, self._executor.map(screen_task, mappings, chunksize=4), strict=True):
+        for n, screening in zip(new, self._crew.screen(mappings), strict=True):
             drafts[n] = self._screened(drafts[n], screening)
         chosen = self._select(batch, drafts, new)
-        results = self._simulate([m for n in chosen if (m := proposals[n].mapping)], self._limits)
+        running = [m for n in chosen if (m := proposals[n].mapping)]
+        results = self._crew.simulate(running, [self._limits] * len(running))
         for n, result in zip(chosen, results, strict=True):
             drafts[n] = _simulated(drafts[n], result)
         known = {**self._first, **{key: drafts[n] for key, n in fresh.items()}}
@@ -161,7 +155,7 @@ class _Loop:
     def _estimate(self, mappings: Sequence[Mapping]) -> list[dict[str, Any] | None]:
         """Estimates; None for mappings that will not be simulated."""
         spec, found = self._problem.spec, []
-        for screening in self._executor.map(screen_task, mappings, chunksize=4):
+        for screening in self._crew.screen(mappings):
             estimate = screening.estimate
             forbidden = estimate is None or confident_verdicts(estimate, spec.budgets, spec.limits.tokens)
             found.append(None if forbidden else estimate)
@@ -199,17 +193,14 @@ class _Loop:
                 drafts[n] = dataclasses.replace(drafts[n], verdicts=(below,))
         return sorted(open_[k] for k in (*best, *drawn))
 
-    def _simulate(self, mappings: Sequence[Mapping], limits: Limits) -> list[Simulation]:
-        return [f.result() for f in [self._executor.submit(simulate_task, m, limits) for m in mappings]]
-
     def _baseline(self) -> TrialRecord:
         mapping = default_mapping(self._problem.space)
-        screening = self._executor.submit(screen_task, mapping).result()
+        (screening,) = self._crew.screen([mapping])
         draft = TrialRecord(
             BASELINE, BASELINE, "screened", {}, {}, plain(mapping), mapping.key, screening.estimate,
             screening.verdicts, model_version=str(MODEL_VERSION), simulator_version=str(SIMULATOR_VERSION),
         )  # fmt: skip
-        (result,) = self._simulate([mapping], Limits())  # what everything is compared with is never cut short
+        (result,) = self._crew.simulate([mapping], [Limits()])  # what everything is compared with is never cut short
         return _simulated(draft, result)
 
 

@@ -28,10 +28,10 @@ def open_session(problem: Problem, *, restart: bool = False, fork: bool = False)
     return Session(problem, store, study)
 
 
-def run_session(session: Session, workers: int, show: bool) -> str:
-    """Runs to the end of the budget; returns the reason for stopping."""
+def run_session(session: Session, workers: int, show: bool, scheduler: str | None = None) -> str:
+    """Runs to the end of the budget, on the Dask ``scheduler`` if there is one; returns the reason for stopping."""
     if not show:
-        return run_study(session.problem, session.store, session.study, workers, lambda _: None)
+        return run_study(session.problem, session.store, session.study, workers, lambda _: None, scheduler)
     from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
     from rich.progress import Progress as Bar
 
@@ -46,4 +46,4 @@ def run_session(session: Session, workers: int, show: bool) -> str:
             text = f"asked {progress.asked}, screened {progress.screened}, failed {progress.failed}, simulated"
             bar.update(task, completed=progress.simulated, description=text)
 
-        return run_study(session.problem, session.store, session.study, workers, update)
+        return run_study(session.problem, session.store, session.study, workers, update, scheduler)
