@@ -83,8 +83,8 @@ class DaskExecutor(ThreadPoolExecutor):
             except CancelledError:
                 raise self._gone("the connection is lost") from None
             except TimeoutError:
-                if task.done():
-                    raise  # its own
+                if task.done():  # in time after all, or an error of its own
+                    return task.result()
                 self._look()
 
     def _look(self) -> None:
