@@ -110,6 +110,9 @@ class SearchModel(_Strict):
     descents: Annotated[int, Field(ge=0)] = 8
     audit: Annotated[float, Field(ge=0, le=1)] = 0.1
     over_inputs: str = "mean"
+    minutes: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
+    regret: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
+    transfer: Words = []
 
 
 class LimitsModel(_Strict):

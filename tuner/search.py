@@ -13,7 +13,7 @@ from mapper.mapping import Mapping
 from mapper.space import MappingSpace
 from mapper.violation import Violation
 from studies.pareto import pareto_front
-from studies.records import TrialRecord
+from studies.records import TransferRecord, TrialRecord
 from studies.spec import SearchSettings
 from tuner.descent import Descent
 from tuner.mapping_domain import Estimate
@@ -36,12 +36,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """A trial asked: the mapping, or the rules that its choices break."""
+    """A trial asked: the mapping, or the rules that its choices break. ``gain``: what the sampler's model expects of
+    it; ``origin``: where it was taken from."""
 
     mapping: Mapping | None
     violations: tuple[Violation, ...]
     params: dict[str, Any]
     distributions: dict[str, str]
+    gain: float | None = None
+    origin: str | None = None
 
 
 class Search:
@@ -49,7 +52,7 @@ class Search:
     for that batch: a resumed study asks exactly what an undisturbed one would, whoever finished first.
 
     ``budgets`` and ``estimate`` are for the model sampler, which chooses by itself what is worth a simulation
-    (``chooses``); of what others propose the caller selects.
+    (``chooses``); of what others propose the caller selects. ``transfers`` are proposed before all else.
     """
 
     def __init__(
@@ -59,6 +62,7 @@ class Search:
         objectives: Sequence[str],
         budgets: Sequence[tuple[str, float]] = (),
         estimate: Estimate | None = None,
+        transfers: Sequence[TransferRecord] = (),
     ) -> None:
         self._space, self._settings, self._objectives = space, settings, tuple(objectives)
         self._finished: list[optuna.trial.FrozenTrial] = []
@@ -66,6 +70,7 @@ class Search:
         self._ingredients = ingredients_of(settings.sampler)
         self._budgets, self._estimate = tuple(budgets), estimate
         self._completed = 0
+        self._transfers = list(transfers)
 
     @property
     def chooses(self) -> bool:
@@ -108,9 +113,13 @@ class Search:
             directions=["minimize"] * len(self._objectives), sampler=self._sampler(batch, hints)
         )
         study.add_trials(self._finished)
-        for params in () if self.chooses else hints[:count]:
+        first = self._transfers[:count]
+        for params in [self._space.params(Mapping.from_json(each.mapping)) for each in first]:
             study.enqueue_trial(params)
-        return [self._propose(study.ask()) for _ in range(count)]
+        for params in () if self.chooses else hints[: count - len(first)]:
+            study.enqueue_trial(params)
+        origins = [each.origin for each in first] + [None] * (count - len(first))
+        return [self._propose(study.ask(), origin) for origin in origins]
 
     def tell(self, row: TrialRecord) -> None:
         """Adds a finished row. What was screened but not simulated enters with its estimate, so that the sampler learns
@@ -128,9 +137,10 @@ class Search:
             system_attrs={GENERATION: self._completed // POPULATION} if known else {},
         )
         self._completed += known is not None
+        self._transfers = [each for each in self._transfers if each.origin != row.origin]
         self._finished.append(trial)
 
-    def _propose(self, trial: optuna.Trial) -> Proposal:
+    def _propose(self, trial: optuna.Trial, origin: str | None) -> Proposal:
         import optuna
 
         mapping: Mapping | None = None
@@ -140,4 +150,5 @@ class Search:
         except IllegalMapping as error:
             broken = error.violations
         texts = {n: optuna.distributions.distribution_to_json(d) for n, d in trial.distributions.items()}
-        return Proposal(mapping, broken, dict(trial.params), texts)
+        gain = self._model.gains.get(trial.number) if self._model and not origin else None
+        return Proposal(mapping, broken, dict(trial.params), texts, gain, origin)

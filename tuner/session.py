@@ -9,6 +9,7 @@ from studies.records import StudyHandle
 from studies.store import StudyStore
 from tuner.loop import Progress, run_study
 from tuner.problem import Problem
+from tuner.transfer import transfers
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,6 +26,8 @@ def open_session(problem: Problem, *, restart: bool = False, fork: bool = False)
     store = StudyStore(problem.spec.storage)
     datasets = dataset_records(problem.spec, problem.space.inputs)
     study = store.open(problem.identity, problem.spec.name, datasets=datasets, restart=restart, fork=fork)
+    if problem.spec.search.transfer and study.transfers is None:
+        study = store.set_transfers(study.id, transfers(problem, store, study))
     return Session(problem, store, study)
 
 

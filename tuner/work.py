@@ -38,13 +38,22 @@ class Screening:
 
 
 @dataclass(frozen=True, slots=True)
+class Stop:
+    """A simulation of more than ``cycles`` cannot improve the front, because of a ``trial``."""
+
+    cycles: int
+    trial: int
+
+
+@dataclass(frozen=True, slots=True)
 class Simulation:
-    """What a simulation leaves: no tensors, so that it travels cheaply."""
+    """What a simulation leaves: no tensors, so that it travels cheaply. ``stop``: what cut it short."""
 
     failure: str | None
     values: dict[str, float]
     summary: dict[str, Any] | None
     seconds: float
+    stop: Stop | None = None
 
 
 @dataclass(frozen=True, slots=True)
