@@ -62,6 +62,11 @@ class TrialRecord:
     gain: float | None = None
     origin: str | None = None
 
+    @property
+    def ran(self) -> bool:
+        """Whether it took a simulation of the whole problem, to its end or not."""
+        return self.state in ("simulated", "failed") or (self.state == "screened" and self.fidelity == "partial")
+
     def __post_init__(self) -> None:
         """Raises StudyError for a record that no study can hold."""
         label = f"trial {self.number}"

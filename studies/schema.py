@@ -113,6 +113,7 @@ class SearchModel(_Strict):
     minutes: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
     regret: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
     transfer: Words = []
+    early_stop: bool = False
 
 
 class LimitsModel(_Strict):

@@ -30,6 +30,9 @@ SAMPLERS = (
 )  # fmt: skip
 DUPLICATES = ("sum", "error")
 OVER_INPUTS = ("mean", "worst")
+UNUSED = ("regret", "transfer", "early_stop")
+"""Settings that are no part of the identity where they are off."""
+
 ALL_RELATED = "all"
 """``transfer`` from every study of the same program in the database."""
 
@@ -71,7 +74,8 @@ class SearchSettings:
     simulations given to candidates that the model alone would have passed over. ``workers`` never changes a result.
     ``over_inputs``: what of several inputs counts (``OVER_INPUTS``). Beside the budget, ``minutes`` of a run end it
     between two batches, and so does an expected gain below ``regret`` in several batches in a row. ``transfer``: names
-    of studies whose best mappings come first, or ``ALL_RELATED``.
+    of studies whose best mappings come first, or ``ALL_RELATED``. ``early_stop`` cuts simulations short that cannot
+    improve the front any more.
     """
 
     sampler: str
@@ -86,6 +90,7 @@ class SearchSettings:
     minutes: float | None = None
     regret: float | None = None
     transfer: tuple[str, ...] = ()
+    early_stop: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +136,7 @@ class StudySpec:
         formats = {tensor: [str(f) for f in allowed] for tensor, allowed in self.space.formats.items()}
         search = plain(self.search)
         del search["workers"], search["minutes"]
-        for name in ("regret", "transfer"):  # studies that were made before these were known stay what they are
+        for name in UNUSED:  # studies that were made before these were known stay what they are
             if not search[name]:
                 del search[name]
         data: Mapping[str, Any] = tensor_keys or {}
@@ -182,6 +187,9 @@ def read_spec(document: Document, *, folder: Path, name: str, in_memory: Collect
     search = SearchSettings(**{**given, "transfer": tuple(model.search.transfer)})
     document.known(("search", "sampler"), search.sampler, SAMPLERS)
     document.known(("search", "over_inputs"), search.over_inputs, OVER_INPUTS)
+    if search.early_stop and "latency_cycles" not in model.objectives:
+        text = "early_stop counts cycles, so latency_cycles must be an objective"
+        raise document.error(("search", "early_stop"), text, key=True)
     if search.regret is not None and not search.sampler.startswith("sparseloom"):
         text = f"regret is what the model of sampler sparseloom expects, got sampler {search.sampler}"
         raise document.error(("search", "regret"), text, key=True)

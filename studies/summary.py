@@ -46,7 +46,7 @@ def funnel(contents: StudyContents, versions: Versions | None = None) -> tuple[t
     distinct = [t for t in contents.trials if t.state != "duplicate"]
     too_large = [t for t in distinct if t.state == "rejected" and any(v.rule == CAPACITY_RULE for v in t.verdicts)]
     passed = [t for t in distinct if t.state != "rejected"]
-    ran = [t for t in passed if t.state in ("simulated", "failed") or t.fidelity == "partial"]
+    ran = [t for t in passed if t.ran]
     return (
         ("asked", len(contents.trials)),
         ("distinct", len(distinct)),

@@ -20,7 +20,7 @@ from mapper.mapping import Mapping
 from mapper.space import MappingSpace
 from tuner.descent import Descent
 from tuner.executors import InlineExecutor, Overdue, ProcessExecutor, WorkerLost
-from tuner.work import DescentSettings, Screening, Simulation, Task, drop, hold
+from tuner.work import DescentSettings, Screening, Simulation, Stop, Task, drop, hold
 
 AT_ONCE = 4
 """Mappings screened by one task: each takes milliseconds."""
@@ -76,9 +76,12 @@ class Crew:
         """``Worker.descend`` of each."""
         return list(map(_succeeded, self._answers("descend", [(descent, settings) for descent in descents])))
 
-    def simulate(self, mappings: Sequence[Mapping], limits: Sequence[Limits]) -> list[Simulation]:
-        """``Worker.simulate`` of each within its limits."""
-        answers = self._answers("simulate", list(zip(mappings, limits, strict=True)), self._seconds)
+    def simulate(
+        self, mappings: Sequence[Mapping], limits: Limits, stops: Sequence[Stop | None] | None = None
+    ) -> list[Simulation]:
+        """``Worker.simulate`` of each with its stop."""
+        questions = [(m, limits, stop) for m, stop in zip(mappings, stops or [None] * len(mappings), strict=True)]
+        answers = self._answers("simulate", questions, self._seconds)
         return [Simulation(str(a), {}, None, 0.0) if isinstance(a, WorkerLost) else a for a in answers]
 
     def _answers(self, method: str, questions: Sequence[tuple[Any, ...]], seconds: float | None = None) -> list[Any]:

@@ -16,14 +16,14 @@ from mapper.mapping import Mapping
 from studies.records import StudyHandle, TrialRecord, VerdictRecord
 from studies.store import StudyStore
 from tuner.crew import Crew
-from tuner.dominance import dominance_verdicts, with_intervals
+from tuner.dominance import dominance_verdicts, stop_of, with_intervals
 from tuner.problem import Problem
 from tuner.rows import baseline_draft, draft, repeated, screened, simulated
 from tuner.samplers import batch_seed
 from tuner.search import Search
 from tuner.selection import confident_verdicts, select
 from tuner.stopping import Stopping
-from tuner.work import DescentSettings, Screening
+from tuner.work import DescentSettings, Screening, Stop
 
 Report = Callable[["Progress"], None]
 
@@ -126,7 +126,7 @@ class _Loop:
             drafts[n] = self._screened(drafts[n], screening)
         chosen = self._select(batch, drafts, new)
         running = [m for n in chosen if (m := proposals[n].mapping)]
-        results = self._crew.simulate(running, [self._limits] * len(running))
+        results = self._crew.simulate(running, self._limits, [self._stop(drafts[n]) for n in chosen])
         for n, result in zip(chosen, results, strict=True):
             drafts[n] = simulated(drafts[n], result)
         known = {**self._first, **{key: drafts[n] for key, n in fresh.items()}}
@@ -176,8 +176,12 @@ class _Loop:
                 drafts[n] = dataclasses.replace(drafts[n], verdicts=(below,))
         return sorted(open_[k] for k in (*best, *drawn))
 
+    def _stop(self, row: TrialRecord) -> Stop | None:
+        spec = self._problem.spec
+        return stop_of(row.estimate or {}, self._rows, spec.objectives) if spec.search.early_stop else None
+
     def _baseline(self) -> TrialRecord:
         mapping = default_mapping(self._problem.space)
         (screening,) = self._crew.screen([mapping])
-        (result,) = self._crew.simulate([mapping], [Limits()])  # what everything is compared with is never cut short
+        (result,) = self._crew.simulate([mapping], Limits())  # what everything is compared with is never cut short
         return simulated(screened(baseline_draft(mapping), screening), result)

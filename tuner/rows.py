@@ -10,11 +10,9 @@ from hwsim import SIMULATOR_VERSION
 from mapper.canonical import plain
 from mapper.mapping import Mapping
 from studies.records import BASELINE, TrialRecord, VerdictRecord
+from tuner.dominance import IN_SIMULATION
 from tuner.search import Proposal
 from tuner.work import Screening, Simulation
-
-IN_SIMULATION = "dominated-in-simulation"
-"""Rule of a simulation that was cut short: it could no longer improve the front."""
 
 
 def draft(number: int, batch: int, proposal: Proposal) -> TrialRecord:
@@ -60,8 +58,3 @@ def repeated(row: TrialRecord, known: dict[str, TrialRecord]) -> TrialRecord:
     first = known[row.mapping_key]
     copied: dict[str, Any] = {f: getattr(first, f) for f in ("estimate", "verdicts", "values", "failure", "fidelity")}
     return dataclasses.replace(row, state="duplicate", duplicate_of=first.number, **copied)
-
-
-def ran(row: TrialRecord) -> bool:
-    """Whether the row took a simulation of the whole problem, to its end or not."""
-    return row.state in ("simulated", "failed") or (row.state == "screened" and row.fidelity == "partial")

@@ -16,6 +16,7 @@ from studies.pareto import pareto_front
 from studies.records import TransferRecord, TrialRecord
 from studies.spec import SearchSettings
 from tuner.descent import Descent
+from tuner.dominance import IN_SIMULATION
 from tuner.mapping_domain import Estimate
 from tuner.samplers import (
     GENERATION,
@@ -126,14 +127,14 @@ class Search:
         from the model too; rows with neither count as pruned, and rejected and failed ones violate a constraint."""
         import optuna
 
-        known = None if row.failure else row.values or row.estimate
+        known = None if row.failure else row.values or _told(row)
         trial = optuna.trial.create_trial(
             state=optuna.trial.TrialState.COMPLETE if known else optuna.trial.TrialState.PRUNED,
             values=[known[o] for o in self._objectives] if known else None,
             params=dict(row.params),
             distributions={n: optuna.distributions.json_to_distribution(d) for n, d in row.distributions.items()},
             constraints={"legal": -1.0 if known else 1.0},
-            user_attrs={UNSIMULATED: row.state not in ("simulated", "failed"), MEASURED: row.values},
+            user_attrs={UNSIMULATED: not row.ran, MEASURED: row.values},
             system_attrs={GENERATION: self._completed // POPULATION} if known else {},
         )
         self._completed += known is not None
@@ -152,3 +153,13 @@ class Search:
         texts = {n: optuna.distributions.distribution_to_json(d) for n, d in trial.distributions.items()}
         gain = self._model.gains.get(trial.number) if self._model and not origin else None
         return Proposal(mapping, broken, dict(trial.params), texts, gain, origin)
+
+
+def _told(row: TrialRecord) -> dict[str, Any] | None:
+    """What a sampler learns of a row without values: its estimate. Of one whose simulation was cut short no less than
+    what was reached and what is certain, so that it stands behind the front there, too."""
+    if row.estimate is None or row.fidelity != "partial":
+        return row.estimate
+    cycles = next(v.measured for v in row.verdicts if v.rule == IN_SIMULATION)
+    reached = {**row.estimate["bounds"], "latency_cycles": cycles}
+    return {**row.estimate, **{o: max(row.estimate[o], least) for o, least in reached.items()}}

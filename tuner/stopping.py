@@ -9,7 +9,6 @@ from studies.records import TrialRecord
 from studies.spec import SearchSettings
 from tuner.dominance import BY_BOUND, CONFIDENTLY
 from tuner.optimizer import PATIENCE
-from tuner.rows import ran
 
 IDLE_BATCHES = 5
 """Batches in a row without a new mapping that may improve the front, after which the space counts as exhausted."""
@@ -29,7 +28,7 @@ class Stopping:
 
     def learn(self, rows: Sequence[TrialRecord]) -> None:
         """Takes note of a batch."""
-        self._simulations += sum(map(ran, rows))
+        self._simulations += sum(row.ran for row in rows)
         self._idle = self._idle + 1 if all(map(_leads_nowhere, rows)) else 0
         gains = [row.gain for row in rows if row.gain is not None]
         if gains and self._search.regret is not None:

@@ -21,7 +21,7 @@ from mapper.space import MappingSpace
 from studies.records import VerdictRecord
 from studies.spec import OBJECTIVES
 from tuner.descent import Descent, descend
-from tuner.evaluate import Evaluation, StorageCache, evaluate
+from tuner.evaluate import TOO_SLOW, Evaluation, StorageCache, evaluate
 from tuner.over_inputs import combined, joined
 from tuner.selection import confident_verdicts
 
@@ -118,16 +118,20 @@ class Worker:
         sizes = [float(v.measured) for v in verdicts if v.rule == "tile-over-capacity"]
         return math.log(max(sizes) / room) if sizes and room else FORBIDDEN
 
-    def simulate(self, mapping: Mapping, limits: Limits) -> Simulation:
-        """Ground truth; whatever goes wrong inside is a failed row, never a lost one."""
-        started, summaries, failure = time.perf_counter(), {}, None
+    def simulate(self, mapping: Mapping, limits: Limits, stop: Stop | None = None) -> Simulation:
+        """Ground truth; whatever goes wrong inside is a failed row, never a lost one. Where several inputs count by
+        their mean, ``stop`` holds for the mean."""
+        failure, started, summaries = None, time.perf_counter(), dict[str, dict[str, Any]]()
         for name in self.space.inputs:
             try:
-                result = self.run(mapping, limits, name)
+                result = self.run(mapping, limits, name, self._allowed(stop, summaries))
             except Exception as error:  # an error of ours costs one row, not the study
                 failure = self.space.place(f"{type(error).__name__}: {error}", name)
                 return Simulation(failure, {}, None, time.perf_counter() - started)
             summaries[name] = result.summary
+            if result.failure == TOO_SLOW:
+                cut = {**result.summary, "status": TOO_SLOW}
+                return Simulation(None, {}, cut, time.perf_counter() - started, stop)
             if result.failure is not None:
                 failure = self.space.place(result.failure, name)
                 break
@@ -137,9 +141,18 @@ class Worker:
             return Simulation(f"no finite result: {', '.join(endless)}", {}, None, time.perf_counter() - started)
         return Simulation(failure, values, {**summary, "status": failure or "done"}, time.perf_counter() - started)
 
-    def run(self, mapping: Mapping, limits: Limits, name: str) -> Evaluation:
+    def _allowed(self, stop: Stop | None, done: dict[str, dict[str, Any]]) -> int | None:
+        """Cycles that the next input may take."""
+        if stop is None:
+            return None
+        if self._over_inputs == "worst":
+            return stop.cycles
+        return stop.cycles * len(self.space.inputs) - sum(int(own["latency_cycles"]) for own in done.values())
+
+    def run(self, mapping: Mapping, limits: Limits, name: str, most_cycles: int | None = None) -> Evaluation:
         """The full evaluation for one input, outputs included."""
-        return evaluate(self.space.inputs[name], mapping, self.space.machine_of(mapping), limits, self._storage)
+        machine = self.space.machine_of(mapping)
+        return evaluate(self.space.inputs[name], mapping, machine, limits, self._storage, most_cycles=most_cycles)
 
 
 _workers: dict[str, Worker] = {}

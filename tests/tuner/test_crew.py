@@ -137,7 +137,7 @@ def test_data_are_sent_once_per_worker(tmp_path: Path, scheduler: tuple[str, Any
     mappings = [problem.space.sample(np.random.default_rng(n)) for n in range(12)]
     client = distributed.Client(scheduler[0], set_as_default=False)
     with Crew(space, "mean", scheduler=scheduler[0]) as crew:
-        assert len(crew.screen(mappings)) == len(crew.simulate(mappings, [Limits()] * 12)) == 12
+        assert len(crew.screen(mappings)) == len(crew.simulate(mappings, Limits())) == 12
         assert sorted(client.run(arrivals).values()) == [1, 1]
         assert sorted(client.run(held).values()) == [1, 1]
     assert sorted(client.run(held).values()) == [0, 0]  # and taken away at the end
