@@ -11,10 +11,15 @@ from mapper.errors import StudyError, nearest
 BASELINE = -1
 """Trial number and batch of the default mapping, which is simulated beside the search."""
 
+FIDELITIES = ("none", "estimate", "sample", "partial", "full")
+"""What gave a row its numbers, in order of trust: nothing (illegal or over capacity), the cost model, the model and
+the simulation of a part of the problem, a simulation that ended when the mapping had shown to be dominated, a whole
+simulation."""
+
 STATES = ("simulated", "screened", "rejected", "failed", "duplicate")
-"""``simulated``: has values. ``screened``: estimated, not simulated; a verdict says why. ``rejected``: illegal or
-over capacity. ``failed``: deadlock, limit or error. ``duplicate``: the mapping of an earlier trial, whose values
-it copies."""
+"""``simulated``: has values. ``screened``: estimated, not simulated to its end; a verdict says why. ``rejected``:
+illegal or over capacity. ``failed``: deadlock, limit or error. ``duplicate``: the mapping of an earlier trial, whose
+values it copies."""
 
 Param = int | float | str | bool
 
@@ -33,8 +38,9 @@ class VerdictRecord:
 @dataclass(frozen=True, slots=True)
 class TrialRecord:
     """One asked mapping. ``distributions`` holds one JSON text per parameter; ``mapping``, ``estimate`` and
-    ``profile`` are JSON objects; ``values`` one finite number per objective measured. ``seconds`` is host time
-    and, like every time stamp, no part of equality."""
+    ``profile`` are JSON objects; ``values`` one finite number per objective measured. ``fidelity``: what gave the
+    numbers. ``gain``: what the sampler's model expected. ``origin``: the trial of another study that it was taken from.
+    ``seconds`` is host time and, like every time stamp, no part of equality."""
 
     number: int
     batch: int
@@ -52,12 +58,22 @@ class TrialRecord:
     model_version: str = ""
     simulator_version: str = ""
     seconds: float = field(default=0.0, compare=False)
+    fidelity: str = "none"
+    gain: float | None = None
+    origin: str | None = None
+
+    @property
+    def ran(self) -> bool:
+        """Whether it took a simulation of the whole problem, to its end or not."""
+        return self.state in ("simulated", "failed") or (self.state == "screened" and self.fidelity == "partial")
 
     def __post_init__(self) -> None:
         """Raises StudyError for a record that no study can hold."""
         label = f"trial {self.number}"
         if self.state not in STATES:
             raise StudyError(f"{label}: unknown state {self.state!r}.{nearest(self.state, STATES)}")
+        if self.fidelity not in FIDELITIES:
+            raise StudyError(f"{label}: unknown fidelity {self.fidelity!r}.{nearest(self.fidelity, FIDELITIES)}")
         if self.state == "simulated" and not self.values:
             raise StudyError(f"{label}: a simulated trial needs values")
         if (self.mapping is None) != (self.mapping_key is None):
@@ -80,8 +96,24 @@ class DatasetRecord:
 
 
 @dataclass(frozen=True, slots=True)
+class TransferRecord:
+    """A mapping with which a study starts: the trial of the other ``study`` that it was taken from, and what became of
+    it in the space of this one, as a JSON object."""
+
+    study: str
+    trial: int
+    mapping: dict[str, Any]
+
+    @property
+    def origin(self) -> str:
+        """What rows call it."""
+        return f"{self.study} trial {self.trial}"
+
+
+@dataclass(frozen=True, slots=True)
 class StudyHandle:
-    """A stored study: ``batches`` are committed; ``finished`` says why the search ended, None while it has not."""
+    """A stored study: ``batches`` are committed; ``finished`` says why the search ended, None while it has not.
+    ``transfers``: what it starts with, None before it was looked for."""
 
     id: int
     name: str
@@ -90,6 +122,7 @@ class StudyHandle:
     batches: int
     finished: str | None
     created_at: str = field(compare=False)
+    transfers: tuple[TransferRecord, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)

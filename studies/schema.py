@@ -110,6 +110,10 @@ class SearchModel(_Strict):
     descents: Annotated[int, Field(ge=0)] = 8
     audit: Annotated[float, Field(ge=0, le=1)] = 0.1
     over_inputs: str = "mean"
+    minutes: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
+    regret: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
+    transfer: Words = []
+    early_stop: bool = False
 
 
 class LimitsModel(_Strict):
@@ -117,6 +121,7 @@ class LimitsModel(_Strict):
 
     cycles: Positive | None = None
     tokens: Positive | None = None
+    seconds: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
 
 
 class SpecModel(_Strict):

@@ -30,6 +30,11 @@ SAMPLERS = (
 )  # fmt: skip
 DUPLICATES = ("sum", "error")
 OVER_INPUTS = ("mean", "worst")
+UNUSED = ("regret", "transfer", "early_stop")
+"""Settings that are no part of the identity where they are off."""
+
+ALL_RELATED = "all"
+"""``transfer`` from every study of the same program in the database."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +72,10 @@ class SearchSettings:
     """``candidates`` are asked per simulated one. ``descents`` of them in every batch (none with the random sampler)
     come from local searches over the model's estimates, the others from the sampler. ``audit`` is the share of
     simulations given to candidates that the model alone would have passed over. ``workers`` never changes a result.
-    ``over_inputs``: what of several inputs counts (``OVER_INPUTS``).
+    ``over_inputs``: what of several inputs counts (``OVER_INPUTS``). Beside the budget, ``minutes`` of a run end it
+    between two batches, and so does an expected gain below ``regret`` in several batches in a row. ``transfer``: names
+    of studies whose best mappings come first, or ``ALL_RELATED``. ``early_stop`` cuts simulations short that cannot
+    improve the front any more.
     """
 
     sampler: str
@@ -79,14 +87,20 @@ class SearchSettings:
     audit: float
     workers: int
     over_inputs: str
+    minutes: float | None = None
+    regret: float | None = None
+    transfer: tuple[str, ...] = ()
+    early_stop: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class SimulationLimits:
-    """Where one simulation stops; None: nowhere."""
+    """Where one simulation stops; None: nowhere. Cycles and tokens are the same on every machine; the study keeps what
+    ``seconds`` of wall time ended."""
 
     cycles: int | None
     tokens: int | None
+    seconds: float | None = None
 
 
 @dataclass(frozen=True)
@@ -121,7 +135,10 @@ class StudySpec:
         and tensor."""
         formats = {tensor: [str(f) for f in allowed] for tensor, allowed in self.space.formats.items()}
         search = plain(self.search)
-        del search["workers"]
+        del search["workers"], search["minutes"]
+        for name in UNUSED:  # studies that were made before these were known stay what they are
+            if not search[name]:
+                del search[name]
         data: Mapping[str, Any] = tensor_keys or {}
         if len(self.inputs) == 1:
             del search["over_inputs"]
@@ -136,7 +153,7 @@ class StudySpec:
             "objectives": list(self.objectives),
             "constraints": dict(self.budgets),
             "search": search,
-            "limits": plain(self.limits),
+            "limits": {name: limit for name, limit in plain(self.limits).items() if name != "seconds" or limit},
         }
 
     @property
@@ -166,9 +183,16 @@ def read_spec(document: Document, *, folder: Path, name: str, in_memory: Collect
     program = source.program
     inputs = _inputs(document, model, source, in_memory)
     machine, space = read_space(document, model, program)
-    search = SearchSettings(**{f: getattr(model.search, f) for f in SearchSettings.__slots__})
+    given = {f: getattr(model.search, f) for f in SearchSettings.__slots__}
+    search = SearchSettings(**{**given, "transfer": tuple(model.search.transfer)})
     document.known(("search", "sampler"), search.sampler, SAMPLERS)
     document.known(("search", "over_inputs"), search.over_inputs, OVER_INPUTS)
+    if search.early_stop and "latency_cycles" not in model.objectives:
+        text = "early_stop counts cycles, so latency_cycles must be an objective"
+        raise document.error(("search", "early_stop"), text, key=True)
+    if search.regret is not None and not search.sampler.startswith("sparseloom"):
+        text = f"regret is what the model of sampler sparseloom expects, got sampler {search.sampler}"
+        raise document.error(("search", "regret"), text, key=True)
     if "over_inputs" in model.search.model_fields_set and len(inputs) < 2:
         raise document.error(("search", "over_inputs"), "over_inputs needs at least two inputs", key=True)
     return StudySpec(
@@ -180,7 +204,7 @@ def read_spec(document: Document, *, folder: Path, name: str, in_memory: Collect
         objectives=_objectives(document, model),
         budgets=tuple(sorted(model.constraints.items())),
         search=search,
-        limits=SimulationLimits(model.limits.cycles, model.limits.tokens),
+        limits=SimulationLimits(model.limits.cycles, model.limits.tokens, model.limits.seconds),
         storage=_storage(document, model.storage, folder),
         report=folder / model.report if model.report else None,
         folder=folder,

@@ -15,7 +15,15 @@ from mapper.errors import StudyError, nearest
 from studies import tables as t
 from studies.database import Database
 from studies.identity import identity_diff
-from studies.records import BASELINE, DatasetRecord, StudyContents, StudyHandle, TrialRecord, VerdictRecord
+from studies.records import (
+    BASELINE,
+    DatasetRecord,
+    StudyContents,
+    StudyHandle,
+    TransferRecord,
+    TrialRecord,
+    VerdictRecord,
+)
 
 
 class StudyStore:
@@ -126,6 +134,14 @@ class StudyStore:
                     raise StudyError(f"trial {number} of batch {batch} must come next, got {got}")
             _insert_trials(connection, study_id, trials)
 
+    def set_transfers(self, study_id: int, transfers: Sequence[TransferRecord]) -> StudyHandle:
+        """Notes once and for all what a study starts with; the study as it is then."""
+        c = t.studies.c
+        noted = sa.update(t.studies).where(c.id == study_id, c.transfers.is_(None))
+        with self._database.write() as connection:
+            connection.execute(noted.values(transfers=[asdict(each) for each in transfers]))
+            return _handles(connection, c.id == study_id)[0]
+
     def set_baseline(self, study_id: int, trial: TrialRecord) -> None:
         """Stores the default mapping's record, numbered BASELINE, in place of an earlier one."""
         if (trial.number, trial.batch) != (BASELINE, BASELINE):
@@ -184,7 +200,13 @@ def _same_trial(table: sa.Table) -> sa.ColumnElement[bool]:
 def _handles(connection: sa.Connection, which: sa.ColumnElement[bool] | None = None) -> list[StudyHandle]:
     query = sa.select(t.studies).order_by(t.studies.c.id)
     rows = connection.execute(query if which is None else query.where(which))
-    return [StudyHandle(r.id, r.name, r.identity, r.identity_hash, r.batches, r.finished, r.created_at) for r in rows]
+    return [
+        StudyHandle(
+            r.id, r.name, r.identity, r.identity_hash, r.batches, r.finished, r.created_at,
+            None if r.transfers is None else tuple(TransferRecord(**each) for each in r.transfers),
+        )
+        for r in rows
+    ]  # fmt: skip
 
 
 def _changed(old: StudyHandle, identity: Mapping[str, Any]) -> StudyError:
@@ -241,6 +263,7 @@ def _insert_trials(connection: sa.Connection, study_id: int, trials: Sequence[Tr
         _insert_new(connection, t.mappings, list(mappings.values()))
     keys = {r.number: {"study_id": study_id, "number": r.number} for r in trials}
     same = "batch state params distributions mapping_key failure duplicate_of model_version simulator_version seconds"
+    same += " fidelity gain origin"
     rows: dict[sa.Table, list[dict[str, Any]]] = {
         t.trials: [
             {**keys[r.number], **{f: getattr(r, f) for f in same.split()}, "objectives": r.values, "created_at": stamp}
@@ -278,4 +301,7 @@ def _trial(row: Any, verdicts: tuple[VerdictRecord, ...]) -> TrialRecord:
         model_version=row.model_version,
         simulator_version=row.simulator_version,
         seconds=row.seconds,
+        fidelity=row.fidelity,
+        gain=row.gain,
+        origin=row.origin,
     )

@@ -46,7 +46,7 @@ def funnel(contents: StudyContents, versions: Versions | None = None) -> tuple[t
     distinct = [t for t in contents.trials if t.state != "duplicate"]
     too_large = [t for t in distinct if t.state == "rejected" and any(v.rule == CAPACITY_RULE for v in t.verdicts)]
     passed = [t for t in distinct if t.state != "rejected"]
-    ran = [t for t in passed if t.state in ("simulated", "failed")]
+    ran = [t for t in passed if t.ran]
     return (
         ("asked", len(contents.trials)),
         ("distinct", len(distinct)),
@@ -95,6 +95,7 @@ def _facts(contents: StudyContents, versions: Versions | None) -> dict[str, str]
         "objectives": ", ".join(contents.objectives),
         "constraints": ", ".join(f"{name} <= {limit:g}" for name, limit in identity["constraints"].items()),
         "search": ", ".join(f"{name} {value}" for name, value in identity["search"].items()),
+        "starts from": ", ".join(transfer.origin for transfer in handle.transfers or ()),
     }
     stale = sum(versions.stale(t) for t in contents.trials) if versions else 0
     if stale:

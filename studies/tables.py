@@ -19,7 +19,7 @@ from sqlalchemy import (
     Text,
 )
 
-SCHEMA_VERSION = "0001"
+SCHEMA_VERSION = "0002"
 VERSION_TABLE = "dse_schema_version"
 
 metadata = MetaData()
@@ -52,6 +52,7 @@ studies = Table(
     Column("identity_hash", String(64), nullable=False, index=True),
     Column("machine_key", String(64), ForeignKey("dse_machines.key")),
     Column("batches", Integer, nullable=False),
+    Column("transfers", JSON(none_as_null=True)),
     Column("finished", Text),
     Column("created_at", String(32), nullable=False),
     Column("finished_at", String(32)),
@@ -94,6 +95,9 @@ trials = Table(
     Column("simulator_version", String(40), nullable=False),
     Column("seconds", Float, nullable=False),
     Column("created_at", String(32), nullable=False),
+    Column("fidelity", String(20), nullable=False),
+    Column("gain", Float),
+    Column("origin", Text),
 )
 
 estimates = Table("dse_estimates", metadata, *_trial_key(), Column("estimate", JSON, nullable=False), _of_trial())

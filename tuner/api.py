@@ -76,12 +76,14 @@ def tune(
     mapping: Mapping[str, Any] | None = None,
     search: Mapping[str, Any] | None = None,
     show: bool = False,
+    scheduler: str | None = None,
 ) -> Study:
     """Searches mappings of ``program`` (index notation) over ``tensors`` (scipy.sparse, numpy or SparseTensor).
 
     ``inputs``: by name, the tensors that differ between several inputs over which each mapping is judged.
     ``machine``, ``mapping`` and ``search`` take what the keys of a study file take. One worker process by default:
-    ``search={"workers": n}`` for more needs a ``__main__`` guard, as for any process pool. Raises the errors of
+    ``search={"workers": n}`` for more needs a ``__main__`` guard, as for any process pool; ``scheduler`` names a Dask
+    scheduler that has the workers. Raises the errors of
     ``load_spec`` for what does not fit; a stored study of the same name and content is resumed.
     """
     values = {
@@ -100,7 +102,7 @@ def tune(
     spec = spec_from_values(values, folder=Path.cwd(), name=name, in_memory=held)
     session = open_session(load_problem(spec, held))
     try:
-        reason = run_session(session, spec.search.workers, show)
+        reason = run_session(session, spec.search.workers, show, scheduler)
         return Study(session.store.load(session.study.name), reason)
     finally:
         session.store.close()

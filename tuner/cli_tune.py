@@ -21,6 +21,10 @@ def tune(
     workers: Annotated[
         int | None, typer.Option("--workers", min=1, help="Worker processes; never changes results.")
     ] = None,
+    scheduler: Annotated[
+        str | None,
+        typer.Option("--scheduler", help="Dask scheduler, as tcp://host:8786, or 'local': a cluster of --workers."),
+    ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="No progress bar.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the outcome as JSON.")] = False,
 ) -> None:
@@ -36,7 +40,7 @@ def tune(
         _dry_run(problem, as_json)
         return
     session = open_session(problem, restart=restart, fork=fork)
-    reason = run_session(session, workers or problem.spec.search.workers, show=not (quiet or as_json))
+    reason = run_session(session, workers or problem.spec.search.workers, not (quiet or as_json), scheduler)
     contents = session.store.load(session.study.name)
     print_outcome(outcome(contents, reason), as_json)
     storage = session.store.name

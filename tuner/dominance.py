@@ -7,6 +7,7 @@ stated chance only; audits tell what it costs. Both depend on committed rows alo
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -16,8 +17,11 @@ import numpy.typing as npt
 from costmodel.intervals import Intervals, features
 from studies.pareto import pareto_front
 from studies.records import TrialRecord, VerdictRecord
+from tuner.work import Stop
 
 BY_BOUND, CONFIDENTLY = "dominated-by-bound", "dominated-confidently"
+IN_SIMULATION = "dominated-in-simulation"
+"""Rule of a simulation that was cut short: it could no longer improve the front."""
 
 Floats = npt.NDArray[np.float64]
 
@@ -48,6 +52,19 @@ def dominance_verdicts(
         low = [estimate.get("intervals", {}).get(o, [bound])[0] for o, bound in zip(objectives, least, strict=True)]
         found.append((verdicts_of(BY_BOUND, least), verdicts_of(CONFIDENTLY, low)))
     return found
+
+
+def stop_of(estimate: dict[str, Any], rows: Sequence[TrialRecord], objectives: Sequence[str]) -> Stop | None:
+    """Cycles after which a simulation need not go on, by the simulated ones of ``rows``: one of them is faster still
+    and, even by the lower bounds of the candidate, no worse in any other objective. None: it may always pay."""
+    others = [o for o in objectives if o != "latency_cycles"]
+    known = [r for r in rows if r.state == "simulated" and r.values and "latency_cycles" in objectives]
+    beyond = [
+        ((r.values or {})["latency_cycles"], r.number)
+        for r in known
+        if all((r.values or {})[o] <= estimate["bounds"][o] for o in others)
+    ]
+    return Stop(math.ceil(min(beyond)[0]), min(beyond)[1]) if beyond else None
 
 
 def with_intervals(

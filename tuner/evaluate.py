@@ -6,7 +6,7 @@ A pure function of (workload, mapping, machine, limits), so that any worker give
 from __future__ import annotations
 
 from collections import OrderedDict
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -29,6 +29,9 @@ CACHED_LAYOUTS = 64
 
 DEPTH_TOKENS = 2**21
 """Tokens of a step up to which the FIFO depth that would cure its deadlock is searched: a second at most."""
+
+TOO_SLOW = "too slow"
+"""Failure of a simulation that took more cycles than it was allowed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,9 +85,11 @@ def evaluate(
     cache: StorageCache | None = None,
     *,
     max_slices: int = 0,
+    most_cycles: int | None = None,
 ) -> Evaluation:
     """Simulates every step of a legal mapping on ``machine`` (its knobs already chosen). ``limits`` hold per step, and
-    so does ``max_slices``, the size of each profile's timeline."""
+    so does ``max_slices``, the size of each profile's timeline; ``most_cycles`` of all steps together end it with the
+    failure ``TOO_SLOW``."""
     cache = cache or StorageCache()
     workload = workload.variant(mapping.variant)
     data = dict(workload.tensors)
@@ -109,12 +114,16 @@ def evaluate(
             name, graph = step.name, lower_conversion(step, machine, storage_of)
         else:
             name, graph = region_label(step.statements), lower_region(workload, mapping, machine, step, storage_of)
-        profile = simulate(graph, limits, max_slices=max_slices)
+        left = None if most_cycles is None else most_cycles - sum(p.cycles for _, p in profiles)
+        within = limits if left is None else replace(limits, max_cycles=min(left, limits.max_cycles or left))
+        profile = simulate(graph, within, max_slices=max_slices)
         profiles.append((name, profile))
         statements = step.statements if isinstance(step, Region) else ()
         energy += energy_pj(profile, machine.energy, multiply_scale(workload.program, mapping, statements, machine))
         if profile.status != "done":
             failure = f"{name}: {profile.status}{_why(graph, profile)}"
+            if left is not None and profile.cycles > left:
+                failure = TOO_SLOW
             break
         if isinstance(step, Region):
             data.update(_written(workload, mapping, step, profile))

@@ -4,31 +4,26 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Sequence
-from concurrent.futures import Executor
-from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
-from itertools import repeat
 from typing import Any
 
 import numpy as np
 
-from costmodel import MODEL_VERSION
-from hwsim import SIMULATOR_VERSION, Limits
-from mapper.canonical import plain
+from hwsim import Limits
 from mapper.default_mapping import default_mapping
-from mapper.errors import EmptySpace, StudyError
+from mapper.errors import EmptySpace
 from mapper.mapping import Mapping
-from studies.records import BASELINE, StudyHandle, TrialRecord, VerdictRecord
+from studies.records import StudyHandle, TrialRecord, VerdictRecord
 from studies.store import StudyStore
-from tuner.dominance import BY_BOUND, CONFIDENTLY, dominance_verdicts, with_intervals
+from tuner.crew import Crew
+from tuner.dominance import dominance_verdicts, stop_of, with_intervals
 from tuner.problem import Problem
+from tuner.rows import baseline_draft, draft, repeated, screened, simulated
 from tuner.samplers import batch_seed
-from tuner.search import Proposal, Search
+from tuner.search import Search
 from tuner.selection import confident_verdicts, select
-from tuner.work import DescentSettings, Screening, Simulation, descend_task, open_executor, screen_task, simulate_task
-
-IDLE_BATCHES = 5
-"""Batches in a row without a new mapping that may improve the front, after which the space counts as exhausted."""
+from tuner.stopping import Stopping
+from tuner.work import DescentSettings, Screening, Stop
 
 Report = Callable[["Progress"], None]
 
@@ -44,33 +39,30 @@ class Progress:
     budget: int
 
 
-def run_study(problem: Problem, store: StudyStore, study: StudyHandle, workers: int, report: Report) -> str:
+def run_study(
+    problem: Problem, store: StudyStore, study: StudyHandle, workers: int, report: Report, scheduler: str | None = None
+) -> str:
     """Runs or resumes a study to its end; returns why it ended. Rows depend on the specification alone."""
     for workload in problem.space.inputs.values():
         workload.computed  # noqa: B018 - once here, so that every worker receives it
     problem.space.fusions  # noqa: B018 - an empty space is reported before any process starts
-    try:
-        with open_executor(problem.space, problem.spec.search.over_inputs, workers) as executor:
-            return _Loop(problem, store, study, executor, report).run()
-    except BrokenProcessPool as error:
-        text = (
-            "a worker process died, most likely out of memory: what was committed is kept, rerun with fewer --workers"
-        )
-        raise StudyError(text) from error
+    search, seconds = problem.spec.search, problem.spec.limits.seconds
+    with Crew(problem.space, search.over_inputs, workers=workers, scheduler=scheduler, seconds=seconds) as crew:
+        return _Loop(problem, store, study, crew, report).run()
 
 
 class _Loop:
-    def __init__(
-        self, problem: Problem, store: StudyStore, study: StudyHandle, executor: Executor, report: Report
-    ) -> None:
-        self._problem, self._store, self._study, self._executor, self._report = problem, store, study, executor, report
+    def __init__(self, problem: Problem, store: StudyStore, study: StudyHandle, crew: Crew, report: Report) -> None:
+        self._problem, self._store, self._study, self._crew, self._report = problem, store, study, crew, report
         spec = problem.spec
         self._settings = DescentSettings(spec.objectives, spec.budgets, spec.limits.tokens)
         self._limits = Limits(max_cycles=spec.limits.cycles, max_tokens=spec.limits.tokens)
-        self._search = Search(problem.space, spec.search, spec.objectives, spec.budgets, self._estimate)
+        self._search = Search(
+            problem.space, spec.search, spec.objectives, spec.budgets, self._estimate, study.transfers or ()
+        )
+        self._stopping = Stopping(spec.search)
         self._rows: list[TrialRecord] = []
         self._first: dict[str, TrialRecord] = {}
-        self._idle = 0
 
     def run(self) -> str:
         rows = self._store.trials(self._study.id)
@@ -79,7 +71,7 @@ class _Loop:
         if self._store.baseline(self._study.id) is None:
             self._store.set_baseline(self._study.id, self._baseline())
         batch = rows[-1].batch + 1 if rows else 0
-        while not (reason := self._finished()):
+        while not (reason := self._stopping.reason()):
             self._show()
             made = self._batch(batch)
             self._store.commit_batch(self._study.id, batch, made)
@@ -87,7 +79,7 @@ class _Loop:
             batch += 1
         self._show()
         self._store.finish(self._study.id, reason)
-        if not any(r.estimate for r in self._rows):
+        if self._rows and not any(r.estimate for r in self._rows):
             raise EmptySpace(f"no mapping of the space may be simulated: {self._blame()}")
         return reason
 
@@ -104,75 +96,56 @@ class _Loop:
             for rule, cases in ordered
         )
 
-    def _finished(self) -> str | None:
-        if self._simulations() >= self._problem.spec.search.simulations:
-            return "simulation budget used"
-        if self._idle >= IDLE_BATCHES:
-            return "space exhausted"
-        return None
-
-    def _simulations(self) -> int:
-        return sum(r.state in ("simulated", "failed") for r in self._rows)
-
     def _learn(self, rows: list[TrialRecord]) -> None:
+        self._stopping.learn(rows)
         for row in rows:
             self._rows.append(row)
             self._search.tell(row)
             if row.mapping_key and row.state != "duplicate":
                 self._first.setdefault(row.mapping_key, row)
-        self._idle = self._idle + 1 if all(map(_leads_nowhere, rows)) else 0
 
     def _show(self) -> None:
         states = [r.state for r in self._rows]
         screened = sum(r.estimate is not None for r in self._rows)
         budget = self._problem.spec.search.simulations
-        self._report(Progress(len(states), screened, self._simulations(), states.count("failed"), budget))
+        self._report(Progress(len(states), screened, budget - self._stopping.left, states.count("failed"), budget))
 
     def _batch(self, batch: int) -> list[TrialRecord]:
         search = self._problem.spec.search
-        hints = list(self._executor.map(descend_task, self._search.descents(batch), repeat(self._settings)))
-        count = min(search.batch, search.simulations - self._simulations())
+        hints = self._crew.descend(self._search.descents(batch), self._settings)
+        count = min(search.batch, self._stopping.left)
         proposals = self._search.ask(batch, count if self._search.chooses else search.batch * search.candidates, hints)
-        drafts = [self._draft(len(self._rows) + n, batch, p) for n, p in enumerate(proposals)]
+        drafts = [draft(len(self._rows) + n, batch, p) for n, p in enumerate(proposals)]
         fresh: dict[str, int] = {}
-        for n, draft in enumerate(drafts):
-            if draft.mapping_key and draft.mapping_key not in self._first:
-                fresh.setdefault(draft.mapping_key, n)
+        for n, row in enumerate(drafts):
+            if row.mapping_key and row.mapping_key not in self._first:
+                fresh.setdefault(row.mapping_key, n)
         new = sorted(fresh.values())
         mappings = [p.mapping for p in (proposals[n] for n in new) if p.mapping is not None]
-        for n, screening in zip(new, self._executor.map(screen_task, mappings, chunksize=4), strict=True):
+        for n, screening in zip(new, self._crew.screen(mappings), strict=True):
             drafts[n] = self._screened(drafts[n], screening)
         chosen = self._select(batch, drafts, new)
-        results = self._simulate([m for n in chosen if (m := proposals[n].mapping)], self._limits)
+        running = [m for n in chosen if (m := proposals[n].mapping)]
+        results = self._crew.simulate(running, self._limits, [self._stop(drafts[n]) for n in chosen])
         for n, result in zip(chosen, results, strict=True):
-            drafts[n] = _simulated(drafts[n], result)
+            drafts[n] = simulated(drafts[n], result)
         known = {**self._first, **{key: drafts[n] for key, n in fresh.items()}}
-        return [draft if n in set(new) else _repeated(draft, known) for n, draft in enumerate(drafts)]
-
-    def _draft(self, number: int, batch: int, proposal: Proposal) -> TrialRecord:
-        mapping = proposal.mapping
-        verdicts = tuple(VerdictRecord(v.rule, v.measured, v.limit, "", v.where) for v in proposal.violations)
-        return TrialRecord(
-            number, batch, "rejected" if mapping is None else "screened", proposal.params, proposal.distributions,
-            None if mapping is None else plain(mapping), None if mapping is None else mapping.key,
-            verdicts=verdicts, model_version=str(MODEL_VERSION), simulator_version=str(SIMULATOR_VERSION),
-        )  # fmt: skip
+        return [row if n in set(new) else repeated(row, known) for n, row in enumerate(drafts)]
 
     def _estimate(self, mappings: Sequence[Mapping]) -> list[dict[str, Any] | None]:
         """Estimates; None for mappings that will not be simulated."""
         spec, found = self._problem.spec, []
-        for screening in self._executor.map(screen_task, mappings, chunksize=4):
+        for screening in self._crew.screen(mappings):
             estimate = screening.estimate
             forbidden = estimate is None or confident_verdicts(estimate, spec.budgets, spec.limits.tokens)
             found.append(None if forbidden else estimate)
         return found
 
-    def _screened(self, draft: TrialRecord, screening: Screening) -> TrialRecord:
-        if screening.estimate is None:
-            return dataclasses.replace(draft, state="rejected", verdicts=screening.verdicts)
-        spec = self._problem.spec
-        verdicts = confident_verdicts(screening.estimate, spec.budgets, spec.limits.tokens)
-        return dataclasses.replace(draft, estimate=screening.estimate, verdicts=verdicts)
+    def _screened(self, row: TrialRecord, screening: Screening) -> TrialRecord:
+        found, spec = screened(row, screening), self._problem.spec
+        if found.estimate is None:
+            return found
+        return dataclasses.replace(found, verdicts=confident_verdicts(found.estimate, spec.budgets, spec.limits.tokens))
 
     def _select(self, batch: int, drafts: list[TrialRecord], new: list[int]) -> list[int]:
         """Numbers of the drafts to simulate; the others get the verdict that says why not, and so do those that are
@@ -188,50 +161,27 @@ class _Loop:
         open_ = [n for n in guessed if not any(v.rule in limits for v in drafts[n].verdicts)]
         if not open_:
             return []
+        count = min(search.batch, self._stopping.left)
         points = np.array([[(drafts[n].estimate or {})[o] for o in objectives] for n in open_])
         passed = np.array([not drafts[n].verdicts for n in open_])
-        count = min(search.batch, search.simulations - self._simulations())
+        first = [k for k, n in enumerate(open_) if drafts[n].origin and passed[k]][:count]
+        others = [k for k in range(len(open_)) if k not in first]
         seed = batch_seed(search.seed, batch, "selection")
-        best, drawn = select(points, passed, count, search.audit, seed, explore=batch == 0)
+        ranks = select(points[others], passed[others], count - len(first), search.audit, seed, explore=batch == 0)
+        best, drawn = ([others[k] for k in rank] for rank in ranks)
+        best = first + best
         below = VerdictRecord("ranked-below", f"{len(open_)} candidates", f"{count} simulated", "", "model")
         for k, n in enumerate(open_):
             if not (drafts[n].verdicts or k in best or (batch == 0 and k in drawn)):
                 drafts[n] = dataclasses.replace(drafts[n], verdicts=(below,))
         return sorted(open_[k] for k in (*best, *drawn))
 
-    def _simulate(self, mappings: Sequence[Mapping], limits: Limits) -> list[Simulation]:
-        return [f.result() for f in [self._executor.submit(simulate_task, m, limits) for m in mappings]]
+    def _stop(self, row: TrialRecord) -> Stop | None:
+        spec = self._problem.spec
+        return stop_of(row.estimate or {}, self._rows, spec.objectives) if spec.search.early_stop else None
 
     def _baseline(self) -> TrialRecord:
         mapping = default_mapping(self._problem.space)
-        screening = self._executor.submit(screen_task, mapping).result()
-        draft = TrialRecord(
-            BASELINE, BASELINE, "screened", {}, {}, plain(mapping), mapping.key, screening.estimate,
-            screening.verdicts, model_version=str(MODEL_VERSION), simulator_version=str(SIMULATOR_VERSION),
-        )  # fmt: skip
-        (result,) = self._simulate([mapping], Limits())  # what everything is compared with is never cut short
-        return _simulated(draft, result)
-
-
-def _leads_nowhere(row: TrialRecord) -> bool:
-    """Whether a row is no step ahead: nothing new, illegal, or not worth a simulation."""
-    return row.state in ("duplicate", "rejected") or (
-        row.state == "screened" and any(v.rule in (BY_BOUND, CONFIDENTLY) for v in row.verdicts)
-    )
-
-
-def _simulated(draft: TrialRecord, result: Simulation) -> TrialRecord:
-    done = result.failure is None
-    return dataclasses.replace(
-        draft, state="simulated" if done else "failed", profile=result.summary, failure=result.failure,
-        values=result.values if done else None, seconds=result.seconds,
-    )  # fmt: skip
-
-
-def _repeated(draft: TrialRecord, known: dict[str, TrialRecord]) -> TrialRecord:
-    """A row for a mapping that was tried before: it repeats what is known and points to the first."""
-    if draft.mapping_key is None:
-        return draft
-    first = known[draft.mapping_key]
-    copied: dict[str, Any] = {f: getattr(first, f) for f in ("estimate", "verdicts", "values", "failure")}
-    return dataclasses.replace(draft, state="duplicate", duplicate_of=first.number, **copied)
+        (screening,) = self._crew.screen([mapping])
+        (result,) = self._crew.simulate([mapping], Limits())  # what everything is compared with is never cut short
+        return simulated(screened(baseline_draft(mapping), screening), result)

@@ -59,6 +59,7 @@ class ModelSampler(optuna.samplers.BaseSampler):
         self._goal = Goal(len(objectives), tuple((quantities.index(n), limit) for n, limit in limits.items()))
         self._hints: list[MappingValue] = []
         self._proposed: dict[int, dict[str, Any]] = {}
+        self.gains: dict[int, float | None] = {}
         self._mappings: dict[int, MappingValue | None] = {}
 
     def hint(self, params: Sequence[Mapping[str, Any]]) -> None:
@@ -73,6 +74,7 @@ class ModelSampler(optuna.samplers.BaseSampler):
         if not found:
             return {}
         params = self._space.params(found[0].point)
+        self.gains[trial.number] = found[0].gain
         replay = Replay(params)
         self._space.choose(replay)
         self._proposed[trial.number] = params

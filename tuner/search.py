@@ -15,9 +15,10 @@ from mapper.mapping import Mapping
 from mapper.space import MappingSpace
 from mapper.violation import Violation
 from studies.pareto import pareto_front
-from studies.records import TrialRecord
+from studies.records import TransferRecord, TrialRecord
 from studies.spec import SearchSettings
 from tuner.descent import Descent
+from tuner.dominance import IN_SIMULATION
 from tuner.mapping_domain import Estimate
 from tuner.samplers import (
     GENERATION,
@@ -38,12 +39,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """A trial asked: the mapping, or the rules that its choices break."""
+    """A trial asked: the mapping, or the rules that its choices break. ``gain``: what the sampler's model expects of
+    it; ``origin``: where it was taken from."""
 
     mapping: Mapping | None
     violations: tuple[Violation, ...]
     params: dict[str, Any]
     distributions: dict[str, str]
+    gain: float | None = None
+    origin: str | None = None
 
 
 class Search:
@@ -51,7 +55,7 @@ class Search:
     for that batch: a resumed study asks exactly what an undisturbed one would, whoever finished first.
 
     ``budgets`` and ``estimate`` are for the model sampler, which chooses by itself what is worth a simulation
-    (``chooses``); of what others propose the caller selects.
+    (``chooses``); of what others propose the caller selects. ``transfers`` are proposed before all else.
     """
 
     def __init__(
@@ -61,6 +65,7 @@ class Search:
         objectives: Sequence[str],
         budgets: Sequence[tuple[str, float]] = (),
         estimate: Estimate | None = None,
+        transfers: Sequence[TransferRecord] = (),
     ) -> None:
         self._space, self._settings, self._objectives = space, settings, tuple(objectives)
         self._finished: list[optuna.trial.FrozenTrial] = []
@@ -68,6 +73,7 @@ class Search:
         self._ingredients = ingredients_of(settings.sampler)
         self._budgets, self._estimate = tuple(budgets), estimate
         self._completed = 0
+        self._transfers = list(transfers)
 
     @property
     def chooses(self) -> bool:
@@ -121,10 +127,15 @@ class Search:
             directions=["minimize"] * len(self._objectives), sampler=self._sampler(batch, hints)
         )
         study.add_trials(self._finished)
-        known = () if self.chooses else (*hints[:count], *self._draws(batch, count - len(hints)))
+        first = self._transfers[:count]
+        known = [self._space.params(Mapping.from_json(each.mapping)) for each in first]
+        if not self.chooses:
+            known += hints[: count - len(known)]
+            known += self._draws(batch, count - len(known))
         for params in known:
             study.enqueue_trial(params)
-        return [self._propose(study.ask()) for _ in range(count)]
+        origins = [each.origin for each in first] + [None] * (count - len(first))
+        return [self._propose(study.ask(), origin) for origin in origins]
 
     def _draws(self, batch: int, count: int) -> list[dict[str, Any]]:
         """Uniform legal draws for the first batch; the random sampler draws by itself, knob by knob."""
@@ -141,20 +152,21 @@ class Search:
         from the model too; rows with neither count as pruned, and rejected and failed ones violate a constraint."""
         import optuna
 
-        known = None if row.failure else row.values or row.estimate
+        known = None if row.failure else row.values or _told(row)
         trial = optuna.trial.create_trial(
             state=optuna.trial.TrialState.COMPLETE if known else optuna.trial.TrialState.PRUNED,
             values=[known[o] for o in self._objectives] if known else None,
             params=dict(row.params),
             distributions={n: optuna.distributions.json_to_distribution(d) for n, d in row.distributions.items()},
             constraints={"legal": -1.0 if known else 1.0},
-            user_attrs={UNSIMULATED: row.state not in ("simulated", "failed"), MEASURED: row.values},
+            user_attrs={UNSIMULATED: not row.ran, MEASURED: row.values},
             system_attrs={GENERATION: self._completed // POPULATION} if known else {},
         )
         self._completed += known is not None
+        self._transfers = [each for each in self._transfers if each.origin != row.origin]
         self._finished.append(trial)
 
-    def _propose(self, trial: optuna.Trial) -> Proposal:
+    def _propose(self, trial: optuna.Trial, origin: str | None) -> Proposal:
         import optuna
 
         mapping: Mapping | None = None
@@ -164,4 +176,15 @@ class Search:
         except IllegalMapping as error:
             broken = error.violations
         texts = {n: optuna.distributions.distribution_to_json(d) for n, d in trial.distributions.items()}
-        return Proposal(mapping, broken, dict(trial.params), texts)
+        gain = self._model.gains.get(trial.number) if self._model and not origin else None
+        return Proposal(mapping, broken, dict(trial.params), texts, gain, origin)
+
+
+def _told(row: TrialRecord) -> dict[str, Any] | None:
+    """What a sampler learns of a row without values: its estimate. Of one whose simulation was cut short no less than
+    what was reached and what is certain, so that it stands behind the front there, too."""
+    if row.estimate is None or row.fidelity != "partial":
+        return row.estimate
+    cycles = next(v.measured for v in row.verdicts if v.rule == IN_SIMULATION)
+    reached = {**row.estimate["bounds"], "latency_cycles": cycles}
+    return {**row.estimate, **{o: max(row.estimate[o], least) for o, least in reached.items()}}

@@ -9,6 +9,7 @@ from studies.records import StudyHandle
 from studies.store import StudyStore
 from tuner.loop import Progress, run_study
 from tuner.problem import Problem
+from tuner.transfer import transfers
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,13 +26,15 @@ def open_session(problem: Problem, *, restart: bool = False, fork: bool = False)
     store = StudyStore(problem.spec.storage)
     datasets = dataset_records(problem.spec, problem.space.inputs)
     study = store.open(problem.identity, problem.spec.name, datasets=datasets, restart=restart, fork=fork)
+    if problem.spec.search.transfer and study.transfers is None:
+        study = store.set_transfers(study.id, transfers(problem, store, study))
     return Session(problem, store, study)
 
 
-def run_session(session: Session, workers: int, show: bool) -> str:
-    """Runs to the end of the budget; returns the reason for stopping."""
+def run_session(session: Session, workers: int, show: bool, scheduler: str | None = None) -> str:
+    """Runs to the end of the budget, on the Dask ``scheduler`` if there is one; returns the reason for stopping."""
     if not show:
-        return run_study(session.problem, session.store, session.study, workers, lambda _: None)
+        return run_study(session.problem, session.store, session.study, workers, lambda _: None, scheduler)
     from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
     from rich.progress import Progress as Bar
 
@@ -46,4 +49,4 @@ def run_session(session: Session, workers: int, show: bool) -> str:
             text = f"asked {progress.asked}, screened {progress.screened}, failed {progress.failed}, simulated"
             bar.update(task, completed=progress.simulated, description=text)
 
-        return run_study(session.problem, session.store, session.study, workers, update)
+        return run_study(session.problem, session.store, session.study, workers, update, scheduler)

@@ -7,22 +7,21 @@ from __future__ import annotations
 
 import math
 import time
-from concurrent.futures import Executor, Future, ProcessPoolExecutor
+from collections.abc import Sequence
 from dataclasses import dataclass
-from multiprocessing import get_context
+from threading import RLock
 from typing import Any
 
 from costmodel import Statistics, estimate, screen
 from costmodel.bounds import bounds
 from hwsim import Limits
 from mapper.canonical import plain
-from mapper.errors import SparseLoomError
 from mapper.mapping import Mapping
 from mapper.space import MappingSpace
 from studies.records import VerdictRecord
 from studies.spec import OBJECTIVES
 from tuner.descent import Descent, descend
-from tuner.evaluate import Evaluation, StorageCache, evaluate
+from tuner.evaluate import TOO_SLOW, Evaluation, StorageCache, evaluate
 from tuner.over_inputs import combined, joined
 from tuner.selection import confident_verdicts
 
@@ -39,13 +38,22 @@ class Screening:
 
 
 @dataclass(frozen=True, slots=True)
+class Stop:
+    """A simulation of more than ``cycles`` cannot improve the front, because of a ``trial``."""
+
+    cycles: int
+    trial: int
+
+
+@dataclass(frozen=True, slots=True)
 class Simulation:
-    """What a simulation leaves: no tensors, so that it travels cheaply."""
+    """What a simulation leaves: no tensors, so that it travels cheaply. ``stop``: what cut it short."""
 
     failure: str | None
     values: dict[str, float]
     summary: dict[str, Any] | None
     seconds: float
+    stop: Stop | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +68,7 @@ class DescentSettings:
 class Worker:
     """The state of one worker: the space and its caches."""
 
-    def __init__(self, space: MappingSpace, over_inputs: str) -> None:
+    def __init__(self, space: MappingSpace, over_inputs: str = "mean") -> None:
         self.space, self._over_inputs = space, over_inputs
         self._statistics, self._storage = Statistics(), StorageCache()
 
@@ -73,6 +81,10 @@ class Worker:
         each = [plain(bounds(w, mapping, machine, statistics=self._statistics)) for w in self.space.inputs.values()]
         least = {objective: joined([own[objective] for own in each], self._over_inputs) for objective in each[0]}
         return Screening((), {**found.estimate, "bounds": least})
+
+    def screen_all(self, mappings: Sequence[Mapping]) -> list[Screening]:
+        """``screen`` of each."""
+        return [self.screen(mapping) for mapping in mappings]
 
     def estimate(self, mapping: Mapping) -> Screening:
         """Legality, capacity, then the model, for every input until one forbids the mapping."""
@@ -106,68 +118,67 @@ class Worker:
         sizes = [float(v.measured) for v in verdicts if v.rule == "tile-over-capacity"]
         return math.log(max(sizes) / room) if sizes and room else FORBIDDEN
 
-    def simulate(self, mapping: Mapping, limits: Limits) -> Simulation:
-        """Ground truth; whatever goes wrong inside is a failed row, never a lost one."""
-        started, summaries, failure = time.perf_counter(), {}, None
+    def simulate(self, mapping: Mapping, limits: Limits, stop: Stop | None = None) -> Simulation:
+        """Ground truth; whatever goes wrong inside is a failed row, never a lost one. Where several inputs count by
+        their mean, ``stop`` holds for the mean."""
+        failure, started, summaries = None, time.perf_counter(), dict[str, dict[str, Any]]()
         for name in self.space.inputs:
             try:
-                result = self.run(mapping, limits, name)
-            except (SparseLoomError, MemoryError) as error:
+                result = self.run(mapping, limits, name, self._allowed(stop, summaries))
+            except Exception as error:  # an error of ours costs one row, not the study
                 failure = self.space.place(f"{type(error).__name__}: {error}", name)
                 return Simulation(failure, {}, None, time.perf_counter() - started)
             summaries[name] = result.summary
+            if result.failure == TOO_SLOW:
+                cut = {**result.summary, "status": TOO_SLOW}
+                return Simulation(None, {}, cut, time.perf_counter() - started, stop)
             if result.failure is not None:
                 failure = self.space.place(result.failure, name)
                 break
         summary = combined(summaries, self._over_inputs)
         values = {name: float(summary[name]) for name in OBJECTIVES}
+        if endless := [f"{name} is {value}" for name, value in values.items() if not math.isfinite(value)]:
+            return Simulation(f"no finite result: {', '.join(endless)}", {}, None, time.perf_counter() - started)
         return Simulation(failure, values, {**summary, "status": failure or "done"}, time.perf_counter() - started)
 
-    def run(self, mapping: Mapping, limits: Limits, name: str) -> Evaluation:
+    def _allowed(self, stop: Stop | None, done: dict[str, dict[str, Any]]) -> int | None:
+        """Cycles that the next input may take."""
+        if stop is None:
+            return None
+        if self._over_inputs == "worst":
+            return stop.cycles
+        return stop.cycles * len(self.space.inputs) - sum(int(own["latency_cycles"]) for own in done.values())
+
+    def run(self, mapping: Mapping, limits: Limits, name: str, most_cycles: int | None = None) -> Evaluation:
         """The full evaluation for one input, outputs included."""
-        return evaluate(self.space.inputs[name], mapping, self.space.machine_of(mapping), limits, self._storage)
+        machine = self.space.machine_of(mapping)
+        return evaluate(self.space.inputs[name], mapping, machine, limits, self._storage, most_cycles=most_cycles)
 
 
-class InlineExecutor(Executor):
-    """Runs every task at once in this process."""
-
-    def submit(self, fn: Any, /, *args: Any, **kwargs: Any) -> Future[Any]:
-        """The finished future of ``fn(*args)``."""
-        future: Future[Any] = Future()
-        try:
-            future.set_result(fn(*args, **kwargs))
-        except Exception as error:
-            future.set_exception(error)
-        return future
+_workers: dict[str, Worker] = {}
+_turn = RLock()
 
 
-def open_executor(space: MappingSpace, over_inputs: str, workers: int) -> Executor:
-    """An executor whose processes hold ``space`` and judge as ``over_inputs`` says: inline for one worker, spawned
-    processes for more."""
-    if workers == 1:
-        _start(space, over_inputs)
-        return InlineExecutor()
-    return ProcessPoolExecutor(workers, get_context("spawn"), _start, (space, over_inputs))
+def hold(session: str, space: MappingSpace, over_inputs: str) -> None:
+    """Gives this process a worker for the tasks of ``session``."""
+    _workers.setdefault(session, Worker(space, over_inputs))
 
 
-_worker: Worker
+def drop(session: str) -> None:
+    """Takes it away."""
+    _workers.pop(session, None)
 
 
-def _start(space: MappingSpace, over_inputs: str) -> None:
-    global _worker  # noqa: PLW0603 - a process pool hands state to its workers this way
-    _worker = Worker(space, over_inputs)
+@dataclass(frozen=True, slots=True)
+class Task:
+    """A method of the worker that its process holds for ``session``, as a function that travels. Executors with
+    processes of their own end one that takes more than ``seconds``."""
 
+    session: str
+    method: str
+    seconds: float | None = None
 
-def screen_task(mapping: Mapping) -> Screening:
-    """``Worker.screen`` of this process."""
-    return _worker.screen(mapping)
-
-
-def descend_task(descent: Descent, settings: DescentSettings) -> dict[str, Any]:
-    """``Worker.descend`` of this process."""
-    return _worker.descend(descent, settings)
-
-
-def simulate_task(mapping: Mapping, limits: Limits) -> Simulation:
-    """``Worker.simulate`` of this process."""
-    return _worker.simulate(mapping, limits)
+    def __call__(self, *args: Any) -> Any:
+        """The result of the method; one at a time, as a worker keeps caches."""
+        with _turn:
+            return getattr(_workers[self.session], self.method)(*args)

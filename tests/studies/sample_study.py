@@ -69,7 +69,7 @@ def baseline() -> TrialRecord:
     values = {"latency_cycles": 2e6, "traffic_bytes": 5e6, "energy_pj": 4e8}
     return TrialRecord(
         BASELINE, BASELINE, "simulated", {}, {}, plain(mapping), mapping.key, _estimate(values, rng), (),
-        _profile(values, rng), values, model_version="m1", simulator_version="s1", seconds=1.5,
+        _profile(values, rng), values, model_version="m1", simulator_version="s1", seconds=1.5, fidelity="full",
     )  # fmt: skip
 
 
@@ -106,7 +106,7 @@ def _trial(number: int, batch_number: int, pool: int) -> TrialRecord:
         number, batch_number, "screened", {"tile.S0.i": number % 5, "residency": "lru"},
         {"tile.S0.i": '{"name": "IntDistribution"}', "residency": '{"name": "CategoricalDistribution"}'},
         plain(mapping), mapping.key, _estimate(values, rng), model_version="m1", simulator_version="s1",
-        seconds=float(rng.random()),
+        seconds=float(rng.random()), fidelity="estimate",
     )  # fmt: skip
     verdicts = {
         "screened": (VerdictRecord("ranked-below", "40 candidates", "8 simulated", "", "model"),),
@@ -114,19 +114,26 @@ def _trial(number: int, batch_number: int, pool: int) -> TrialRecord:
     }
     match state:
         case "simulated":
-            return replace(common, state=state, values=values, profile=_profile(values, rng))
+            return replace(
+                common, state=state, values=values, profile=_profile(values, rng), fidelity="full", gain=place
+            )
         case "screened":
             return replace(common, verdicts=verdicts[state])
         case "rejected" if number % 3:
-            return replace(common, state=state, estimate=None, verdicts=verdicts[state])
+            return replace(common, state=state, estimate=None, verdicts=verdicts[state], fidelity="none")
         case "rejected":
             broken = (VerdictRecord("units", "80 alu", "at most 64", "", "S0+S1"),)
-            return replace(common, state=state, estimate=None, verdicts=broken, mapping=None, mapping_key=None)
+            return replace(
+                common, state=state, estimate=None, verdicts=broken, mapping=None, mapping_key=None, fidelity="none"
+            )
         case "failed":
             stopped = {"status": "deadlock", "traffic": [], "steps": []}
-            return replace(common, state=state, failure="S0+S1: deadlock", profile=stopped)
+            return replace(common, state=state, failure="S0+S1: deadlock", profile=stopped, fidelity="full")
         case _:
-            return replace(common, state=state, duplicate_of=number - number % BATCH, values=values)
+            return replace(
+                common, state=state, duplicate_of=number - number % BATCH, values=values, origin="other trial 3",
+                fidelity="full",
+            )  # fmt: skip
 
 
 _LOWS = {"latency_cycles": 5.0, "traffic_bytes": 5.5, "energy_pj": 7.0}

@@ -20,6 +20,7 @@ from mapper.errors import SparseLoomError, StudyError
 from studies import tables
 from studies.database import Database
 from studies.identity import identity_diff
+from studies.records import TransferRecord
 from studies.store import StudyStore
 
 
@@ -213,6 +214,33 @@ class TestSchema:
             connection.execute(sa.text(f"UPDATE {tables.VERSION_TABLE} SET version_num = '9999'"))
         with pytest.raises(StudyError, match="has a schema that this version does not know"):
             StudyStore(url)
+
+    def test_rows_of_the_first_schema_learn_their_fidelity(self, url: str) -> None:
+        """Rows written before there were fidelities get what a study writes today."""
+        from alembic import command
+        from alembic.config import Config
+
+        import studies.migrations
+
+        study = fill(StudyStore(url), batches=2)
+        config = Config()
+        config.set_main_option("script_location", str(Path(studies.migrations.__file__).parent))
+        with Database(url).write() as connection:
+            config.attributes["connection"] = connection
+            command.downgrade(config, "0001")
+        columns = {c["name"] for c in sa.inspect(sa.create_engine(url)).get_columns("dse_trials")}
+        assert not columns & {"fidelity", "gain", "origin"}
+        back = StudyStore(url).trials(study.id)
+        assert back == [dataclasses.replace(t, gain=None, origin=None) for t in [*batch(0), *batch(1)]]
+        assert {t.fidelity for t in back} == {"none", "estimate", "full"}
+
+    def test_transfers_are_noted_once(self, store: StudyStore) -> None:
+        study = fill(store)
+        assert study.transfers is None
+        taken = (TransferRecord("other", 3, {"cuts": []}),)
+        assert store.set_transfers(study.id, taken).transfers == taken
+        assert store.set_transfers(study.id, ()).transfers == taken
+        assert store.find("sample").transfers == taken
 
     def test_downgrade_leaves_nothing(self, url: str) -> None:
         from alembic import command

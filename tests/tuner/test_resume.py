@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import signal
 import sqlite3
@@ -13,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from mapper.errors import StudyError
-from studies.records import TrialRecord
+from studies.records import STATES, TrialRecord
 from studies.spec import load_spec
 from studies.store import StudyStore
 from tuner.problem import load_problem
@@ -25,16 +26,16 @@ tensors:
   A: {{random: {{kind: power_law, shape: [120, 120], nnz: 700, seed: 1}}}}
   B: {{random: {{kind: power_law, shape: [120, 120], nnz: 700, seed: 2}}}}
 machine: {{preset: rda, fifo_depth: [4, 64]}}
-search: {{sampler: {sampler}, simulations: 20, batch: 4, candidates: 3, seed: {seed}, audit: 0.25}}
+search: {{sampler: {sampler}, simulations: {simulations}, batch: {batch}, candidates: 3, seed: {seed}, audit: 0.25}}
 storage: sqlite:///study.db
 """
 
 RUN = "from tuner.cli import main; main()"
 
 
-def write_spec(folder: Path, sampler: str = "tpe", seed: int = 3) -> Path:
+def write_spec(folder: Path, sampler: str = "tpe", seed: int = 3, batch: int = 4, simulations: int = 20) -> Path:
     path = folder / "small.yaml"
-    path.write_text(SPEC.format(sampler=sampler, seed=seed))
+    path.write_text(SPEC.format(sampler=sampler, seed=seed, batch=batch, simulations=simulations))
     return path
 
 
@@ -58,42 +59,75 @@ def committed_batches(database: Path) -> int:
     return int(row[0]) if row else 0
 
 
-def run_inline(spec: Path, workers: int = 1) -> str:
+def run_inline(spec: Path, workers: int = 1, scheduler: str | None = None) -> str:
     session = open_session(load_problem(load_spec(spec)))
-    reason = run_session(session, workers, show=False)
+    reason = run_session(session, workers, show=False, scheduler=scheduler)
     session.store.close()
     return reason
 
 
-def test_killed_between_commits_and_rerun(tmp_path: Path) -> None:
-    killed, undisturbed = tmp_path / "killed", tmp_path / "undisturbed"
-    for folder in (killed, undisturbed):
-        folder.mkdir()
-    spec = write_spec(killed)
-    command = [sys.executable, "-c", RUN, "tune", str(spec), "--workers", "1", "--quiet"]
-    process = subprocess.Popen(command, start_new_session=True, stdout=subprocess.DEVNULL)
-    deadline = time.monotonic() + 60
-    while committed_batches(killed / "study.db") < 2 and time.monotonic() < deadline and process.poll() is None:
-        time.sleep(0.01)
-    os.killpg(process.pid, signal.SIGKILL)
+KILLS = 10
+RUNS = (("--workers", "1"), ("--workers", "2"), ("--workers", "4"), ("--workers", "2", "--scheduler", "local"))
+"""Ways to run a study, none of which may change a row."""
+
+
+def ways() -> list[tuple[str, ...]]:
+    return [way for way in RUNS if "local" not in way or importlib.util.find_spec("distributed")]
+
+
+def killed(spec: Path, way: tuple[str, ...], batches: int) -> bool:
+    """Runs a study and kills it, children and all, at once when it has committed ``batches`` in all, and so between two
+    commits unless it was about to start; True if it was still running."""
+    command = [sys.executable, "-c", RUN, "tune", str(spec), "--quiet", *way]
+    process = subprocess.Popen(command, start_new_session=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    deadline = time.monotonic() + 120
+    while process.poll() is None and time.monotonic() < deadline:
+        if committed_batches(spec.parent / "study.db") >= batches:
+            break
+        time.sleep(0.005)
+    running = process.poll() is None
+    os.killpg(process.pid, signal.SIGKILL) if running else None
     process.wait()
-    done = committed_batches(killed / "study.db")
-    assert done >= 2
-    assert run_inline(spec) == "simulation budget used"
-    assert run_inline(write_spec(undisturbed)) == "simulation budget used"
-    after, before = rows_of(spec), rows_of(undisturbed / "small.yaml")
-    assert [r.number for r in after] == [-1, *range(len(after) - 1)]  # none lost, none doubled
-    assert {r.state for r in after} <= {"simulated", "screened", "rejected", "failed", "duplicate"}  # none RUNNING
-    assert after == before
+    return running
 
 
-@pytest.mark.parametrize("sampler", ["tpe", "random"])
-def test_rows_do_not_depend_on_the_number_of_workers(tmp_path: Path, sampler: str) -> None:
-    one, two = tmp_path / "one", tmp_path / "two"
-    for folder, workers in ((one, 1), (two, 2)):
+def test_killed_ten_times_and_rerun(tmp_path: Path) -> None:
+    """Every run is killed after it committed a batch more (three of ten right at its start), another way each time."""
+    folders = tmp_path / "killed", tmp_path / "undisturbed"
+    for folder in folders:
         folder.mkdir()
-        run_inline(write_spec(folder, sampler), workers)
-    assert rows_of(one / "small.yaml") == rows_of(two / "small.yaml")
+    cut, whole = (write_spec(folder, batch=2) for folder in folders)
+    between, seen = 0, 0
+    for kill in range(KILLS):
+        before = committed_batches(cut.parent / "study.db")
+        early = kill in (0, 4, 8)
+        assert killed(cut, ways()[kill % len(ways())], before if early else before + 1)
+        done = committed_batches(cut.parent / "study.db")
+        assert done >= before
+        between += done > before
+        seen = done
+    assert between >= 7
+    assert seen < 10
+    assert run_inline(cut) == "simulation budget used"
+    assert run_inline(whole) == "simulation budget used"
+    after, undisturbed = rows_of(cut), rows_of(whole)
+    assert [r.number for r in after] == [-1, *range(len(after) - 1)]  # none lost, none doubled
+    assert {r.state for r in after} <= set(STATES)  # none is left running
+    assert after == undisturbed
+
+
+@pytest.mark.parametrize("sampler", ["random", "sparseloom"])
+def test_rows_do_not_depend_on_who_works(tmp_path: Path, sampler: str) -> None:
+    found = []
+    for n, (workers, scheduler) in enumerate([(1, None), (2, None), (4, None), (2, "local")]):
+        if scheduler and not importlib.util.find_spec("distributed"):
+            continue
+        (tmp_path / str(n)).mkdir()
+        spec = write_spec(tmp_path / str(n), sampler, simulations=4, batch=2)
+        run_inline(spec, workers, scheduler)
+        found.append(rows_of(spec))
+    assert len(found[0]) > 4
+    assert all(rows == found[0] for rows in found)
 
 
 def test_a_changed_specification_is_refused(tmp_path: Path) -> None:
