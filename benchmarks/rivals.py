@@ -1,86 +1,89 @@
-"""Tools under one roof: each evaluates ``budget`` new legal points of a space, the given starting points first.
+"""Tools under one roof: each evaluates ``budget`` new legal points of a task, the given starting points first.
 
-Rivals get the best encoding known for them: exponents of ordinals, the number of the order among the legal ones, a
-categorical for TPE. What they propose against a declared constraint or for the second time is told to them as
-infeasible and costs no evaluation; after ``PATIENCE`` such proposals in a row a random legal point is taken.
+Rivals get the best encoding known for them (``search_tasks``) and logarithms of what is measured. What they propose
+against a declared constraint is told to them as infeasible; that and what they propose for the second time costs no
+evaluation, and after ``PATIENCE`` such proposals in a row a random legal point is taken.
 """
 
 from __future__ import annotations
 
 import importlib.util
-import itertools
 import math
 import time
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from published_spaces import Instance, Point, starting_points
+from search_tasks import Outcome, Point, Task, starting_points
 
-from mapper.errors import InputError
-from tuner.optimizer import Optimizer
-from tuner.surrogate import Ingredients
+from tuner.proposer import History, propose
+from tuner.surrogate import Goal
 
-PATIENCE = 30
+PATIENCE = {"tpe": 30, "gp": 5}
+"""Less for one that takes long and, once it repeats itself, goes on doing so."""
 STARTING = 7
 PENALTY = 2.0
-"""An infeasible trial is told with this times the worst time seen: Optuna's samplers ignore failed trials."""
+"""An infeasible trial is told with this times the worst seen: Optuna's samplers ignore failed trials."""
 
 
 @dataclass(frozen=True)
 class Run:
-    """``times``: per evaluation, None where it failed; ``seconds`` per suggestion."""
+    """``outcomes``: per evaluation, None where it failed; ``seconds`` per suggestion."""
 
-    times: list[float | None]
+    outcomes: list[Outcome]
     seconds: float
 
 
-Tool = Callable[[Instance, int, int], Run]
+Tool = Callable[[Task, int, int], Run]
 
 
 def _recorded(
-    instance: Instance,
-    seed: int,
-    budget: int,
-    propose: Callable[[], Point],
-    tell: Callable[[Point, float | None], None],
+    task: Task, seed: int, budget: int, propose_one: Callable[[], Point], tell: Callable[[Point, Outcome], None]
 ) -> Run:
-    times: list[float | None] = []
-    for point in starting_points(instance.space(), seed, min(STARTING, budget)):
-        times.append(instance.time(point))
-        tell(point, times[-1])
+    outcomes: list[Outcome] = []
+    for point in starting_points(task, seed, min(STARTING, budget)):
+        outcomes.append(task.evaluate(point))
+        tell(point, outcomes[-1])
     started = time.perf_counter()
-    while len(times) < budget:
-        point = propose()
-        times.append(instance.time(point))
-        tell(point, times[-1])
-    return Run(times, (time.perf_counter() - started) / max(1, budget - STARTING))
+    while len(outcomes) < budget:
+        point = propose_one()
+        outcomes.append(task.evaluate(point))
+        tell(point, outcomes[-1])
+    return Run(outcomes, (time.perf_counter() - started) / max(1, budget - STARTING))
 
 
-def random_legal(instance: Instance, seed: int, budget: int) -> Run:
+def _unseen(task: Task, rng: np.random.Generator, seen: set[Hashable]) -> Point:
+    return next(p for p in iter(lambda: task.draw(rng, 1)[0], None) if p not in seen)
+
+
+def random_legal(task: Task, seed: int, budget: int) -> Run:
     """Uniform legal points, each once."""
-    space, rng, seen = instance.space(), np.random.default_rng([seed, 1]), set[str]()
-
-    def propose() -> Point:
-        return next(p for p in iter(lambda: space.point(space.sample(rng, 1)[0]), None) if str(p) not in seen)
-
-    return _recorded(instance, seed, budget, propose, lambda point, _: seen.add(str(point)))
+    rng, seen = np.random.default_rng([seed, 1]), set[Hashable]()
+    return _recorded(task, seed, budget, lambda: _unseen(task, rng, seen), lambda point, _: seen.add(point))
 
 
-def ours(metric: str = "spearman", **switches: Any) -> Tool:
-    """The package itself, with some ingredients switched."""
+def ours(metric: str = "default", prior: bool = True, **switches: Any) -> Tool:
+    """This package, with some ingredients switched."""
 
-    def run(instance: Instance, seed: int, budget: int) -> Run:
-        tuner = Optimizer(
-            instance.space(metric), objectives=["time"], seed=seed, ingredients=replace(Ingredients(), **switches)
-        )
+    def run(task: Task, seed: int, budget: int) -> Run:
+        domain = task.domain(metric, prior and task.prior)
+        ingredients = replace(task.ingredients, **switches)
+        points: list[Any] = []
+        outcomes: list[list[float]] = []
 
-        def tell(point: Point, value: float | None) -> None:
-            tuner.tell(point, value, failure="failed" if value is None else None)
+        def tell(point: Point, outcome: Outcome) -> None:
+            points.append(point)
+            outcomes.append([math.nan] * task.objectives if outcome is None else list(outcome))
 
-        return _recorded(instance, seed, budget, lambda: tuner.ask()[0], tell)
+        def propose_one() -> Point:
+            rng = np.random.default_rng([seed, len(points)])
+            hints = domain.hints(rng) if task.prior else []
+            history = History(points, np.array(outcomes), hints=hints)
+            return propose(domain, history, Goal(task.objectives), ingredients, 1, rng)[0].point
+
+        return _recorded(task, seed, budget, propose_one, tell)
 
     return run
 
@@ -88,91 +91,59 @@ def ours(metric: str = "spearman", **switches: Any) -> Tool:
 def optuna_tool(name: str) -> Tool:
     """An Optuna sampler: ``tpe`` or ``gp``."""
 
-    def run(instance: Instance, seed: int, budget: int) -> Run:
+    def run(task: Task, seed: int, budget: int) -> Run:
         import optuna
 
         optuna.logging.set_verbosity(optuna.logging.ERROR)
         warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
-        sampler = optuna.samplers.TPESampler(seed=seed, n_startup_trials=STARTING) if name == "tpe" else (
-            optuna.samplers.GPSampler(seed=seed, n_startup_trials=STARTING, deterministic_objective=True))  # fmt: skip
-        study = optuna.create_study(sampler=sampler)
-        space, encoding = instance.space(), _Encoding(instance, categorical=name == "tpe")
-        rng, seen, worst = np.random.default_rng([seed, 2]), set[str](), [1.0]
+        sampler: optuna.samplers.BaseSampler
+        if name == "tpe":
+            sampler = optuna.samplers.TPESampler(seed=seed, n_startup_trials=STARTING)
+        else:
+            import torch
 
-        def tell(point: Point, value: float | None, illegal: bool = False) -> None:
-            seen.add(str(point))
-            worst[0] = max(worst[0], value or 0.0)
+            torch.set_num_threads(1)
+            sampler = optuna.samplers.GPSampler(seed=seed, n_startup_trials=STARTING, deterministic_objective=True)
+        study = optuna.create_study(directions=["minimize"] * task.objectives, sampler=sampler)
+        encoding = task.encoding(categorical=name == "tpe")
+        rng, seen, worst = np.random.default_rng([seed, 2]), set[Hashable](), [1.0] * task.objectives
+
+        def tell(point: Point, outcome: Outcome) -> None:
+            seen.add(point)
+            told(encoding.params(point), outcome)
+
+        def told(params: dict[str, Any], outcome: Outcome) -> None:
+            worst[:] = np.maximum(worst, outcome or 0.0).tolist()
+            values = [math.log(v) for v in outcome or (PENALTY * w for w in worst)]
+            constraints = {"ok": 1.0 if outcome is None else -1.0}
             study.add_trial(
                 optuna.create_trial(
-                    params=encoding.params(point), distributions=encoding.distributions,
-                    value=math.log(PENALTY * worst[0] if value is None else value),
-                    constraints={"ok": 1.0 if value is None or illegal else -1.0},
+                    params=params, distributions=encoding.distributions, values=values, constraints=constraints
                 )
-            )  # fmt: skip
+            )
 
-        def propose() -> Point:
-            for _ in range(PATIENCE):
+        def propose_one() -> Point:
+            for _ in range(PATIENCE[name]):
                 trial = study.ask(encoding.distributions)
-                point = encoding.point(trial.params)
+                params = dict(trial.params)
                 study.tell(trial, state=optuna.trial.TrialState.FAIL)  # its twin is told with the outcome
-                if str(point) in seen:
-                    continue
-                try:
-                    space.codes(point)
-                except InputError:
-                    tell(point, None, illegal=True)
-                    continue
-                return point
-            return next(p for p in iter(lambda: space.point(space.sample(rng, 1)[0]), None) if str(p) not in seen)
+                point = encoding.point(params)
+                if point is None:
+                    told(params, None)
+                elif point not in seen:
+                    return point
+            return _unseen(task, rng, seen)
 
-        return _recorded(instance, seed, budget, propose, tell)
+        return _recorded(task, seed, budget, propose_one, tell)
 
     return run
 
 
-class _Encoding:
-    """Points as parameters of Optuna."""
-
-    def __init__(self, instance: Instance, categorical: bool) -> None:
-        from optuna.distributions import CategoricalDistribution, IntDistribution
-
-        space, self._categorical = instance.space(), categorical
-        by_name = dict(zip(space.names, space.parameters, strict=True))
-        free = {n: v for n, v in space.point(next(iter(space.enumerate()))).items() if n != "order"}
-        free |= {"chunk": 4, "unroll": 2}
-        self._orders = [o for o in itertools.permutations(range(5)) if _legal(space, {**free, "order": o})]
-        self.distributions: dict[str, Any] = {
-            n: IntDistribution(round(math.log2(p.value(0))), round(math.log2(p.value(p.count - 1))))
-            for n, p in by_name.items() if n not in ("order", "sched") and p.count
-        }  # fmt: skip
-        self.distributions["sched"] = CategoricalDistribution((0, 1))
-        texts = ["".join(map(str, o)) for o in self._orders]
-        self.distributions["order"] = (
-            CategoricalDistribution(texts) if categorical else IntDistribution(0, len(texts) - 1)
-        )
-
-    def params(self, point: Point) -> dict[str, Any]:
-        found = {n: point[n] if n == "sched" else round(math.log2(point[n])) for n in point if n != "order"}
-        order = tuple(point["order"])
-        return {**found, "order": "".join(map(str, order)) if self._categorical else self._orders.index(order)}
-
-    def point(self, params: dict[str, Any]) -> Point:
-        found = {n: v if n == "sched" else 2**v for n, v in params.items() if n != "order"}
-        order = params["order"]
-        return {**found, "order": tuple(map(int, order)) if self._categorical else self._orders[order]}
-
-
-def _legal(space: Any, point: Point) -> bool:
-    try:
-        space.codes(point)
-    except InputError:
-        return False
-    return True
-
-
 def tools() -> tuple[dict[str, Tool], list[str]]:
     """(tools by name, notes on those that are not to be had)."""
-    found: dict[str, Tool] = {"ours": ours(), "random": random_legal, "tpe": optuna_tool("tpe")}
+    found: dict[str, Tool] = {
+        "ours": ours(), "ours, no prior": ours(prior=False), "random": random_legal, "tpe": optuna_tool("tpe"),
+    }  # fmt: skip
     notes = []
     if importlib.util.find_spec("torch"):
         found["gp"] = optuna_tool("gp")
@@ -186,11 +157,7 @@ ABLATIONS: dict[str, Tool] = {
     "no classifier": ours(classifier=False),
     "no local search": ours(local_search=False),
     "no logarithm": ours(log_objective=False),
+    "Spearman": ours("spearman"),
     "Kendall": ours("kendall"),
     "Hamming": ours("hamming"),
 }
-
-
-def names(ablations: bool) -> Sequence[str]:
-    """Everything that may be run."""
-    return [*tools()[0], *(ABLATIONS if ablations else ())]

@@ -1,10 +1,17 @@
 """How good are the points that a handful of evaluations finds: this package, its ablations and rivals.
 
-Protocol: 20 seeds, budgets of 20, 40 and 60 evaluations; every tool starts from the same uniform legal points; failed
-evaluations count. A run without a success yet stands at the time of the first point of the space that succeeds. Per
-space, tool and budget: the mean over seeds of the best time so far; over spaces: the geometric mean of (rival's /
-ours), with a 95 % interval from drawing seeds again with replacement, the same for both tools. ``to 5 %``: evaluations
-until within 5 % of the least time of the whole space, the budget plus one for runs that never are.
+Tasks: the mapping spaces of ``mapping_cases`` for one and for two objectives (exact tables of simulations), and the
+published spaces over a stated response. Protocol: budgets of 20, 40 and 60 evaluations; every tool starts from the same
+uniform legal points; failed evaluations count.
+
+* One objective: the best so far; a run without a success yet stands at the default mapping. Per task, tool and budget
+  the mean over seeds; over tasks the geometric mean of (rival's / ours). ``to 5 %``: evaluations until within 5 % of
+  the least of the whole space, the budget plus one for runs that never are.
+* Two objectives: the hypervolume of the logarithms below the medians of everything that succeeds, as a share of that of
+  the exact front.
+
+Intervals (95 %) draw seeds again with replacement, the same for both tools. Every second task was held out while the
+sampler was worked on (``HELD_OUT``); both halves are shown.
 
     python benchmarks/search_quality.py [--quick] [--ablations] [--tools ours tpe] [--rows FILE] [--json FILE]
 
@@ -16,7 +23,9 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -26,16 +35,42 @@ import numpy.typing as npt
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT), str(ROOT / "benchmarks")]
 
-from published_spaces import SIZES, Instance, instances
+from mapping_cases import CASES
+from mapping_tables import FOLDER, load
+from published_spaces import instances
 from rivals import ABLATIONS, STARTING, tools
+from search_tasks import PublishedTask, TableTask, Task
+
+from studies.pareto import hypervolume, pareto_front
 
 BUDGETS = (20, 40, 60)
 SETTLED = 15
 """Evaluations after which failures are counted."""
 RESAMPLES = 2000
+OWN = "ours"
+
+HELD_OUT = {
+    *list(CASES)[1::2],
+    *(i.name for i in instances()[1::2]),
+}  # fmt: skip
+ABLATED = ("spgemm-power-law", "spmv", "SDDMM-2")
+"""Tasks of the ablations."""
 
 Floats = npt.NDArray[np.float64]
 Row = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Results:
+    """``curves``: per tool float64[tasks, seeds, evaluations], the best so far or the share of the hypervolume;
+    ``least``: float64[tasks], of the whole space; ``failed``: per tool float64[tasks], share after ``SETTLED``;
+    ``seconds``: per tool, of a suggestion. Only seeds that all tools have run."""
+
+    tasks: Sequence[Task]
+    curves: dict[str, Floats]
+    least: Floats
+    failed: dict[str, Floats]
+    seconds: dict[str, float]
 
 
 def finished(path: Path | None) -> list[Row]:
@@ -49,21 +84,21 @@ def finished(path: Path | None) -> list[Row]:
     return rows
 
 
-def run_all(spaces: Sequence[Instance], names: Sequence[str], seeds: int, path: Path | None) -> list[Row]:
-    """Every tool on every space with every seed."""
+def run_all(tasks: Sequence[Task], names: Sequence[str], seeds: int, path: Path | None) -> list[Row]:
+    """Every tool on every task with every seed."""
     every = {**tools()[0], **ABLATIONS}
     rows = finished(path)
     if path:
         path.write_text("".join(json.dumps(r) + "\n" for r in rows))
-    done = {(r["space"], r["tool"], r["seed"]) for r in rows}
+    done = {(r["task"], r["tool"], r["seed"]) for r in rows}
     for seed in range(seeds):
-        for instance in spaces:
+        for task in tasks:
             for name in names:
-                if (instance.name, name, seed) in done:
+                if (task.name, name, seed) in done or (name == "ours, no prior" and not task.prior):
                     continue
-                run = every[name](instance, seed, BUDGETS[-1])
+                run = every[name](task, seed, BUDGETS[-1])
                 rows.append(
-                    {"space": instance.name, "tool": name, "seed": seed, "times_ms": run.times, "seconds": run.seconds}
+                    {"task": task.name, "tool": name, "seed": seed, "outcomes": run.outcomes, "seconds": run.seconds}
                 )
                 if path:
                     with path.open("a") as file:
@@ -72,105 +107,211 @@ def run_all(spaces: Sequence[Instance], names: Sequence[str], seeds: int, path: 
     return rows
 
 
-def curves(rows: Sequence[Row], spaces: Sequence[Instance], names: Sequence[str], seeds: int) -> dict[str, Floats]:
-    """Per tool float64[spaces, seeds, evaluations]: best time so far."""
-    place = {s.name: n for n, s in enumerate(spaces)}
-    found = {name: np.empty((len(spaces), seeds, BUDGETS[-1])) for name in names}
-    for row in rows:
-        if row["tool"] in found and row["space"] in place and row["seed"] < seeds:
-            start = spaces[place[row["space"]]].known[1]
-            times = [np.inf if t is None else t for t in row["times_ms"]]
-            best = np.minimum.accumulate(times)
-            found[row["tool"]][place[row["space"]], row["seed"]] = np.where(np.isinf(best), start, best)
-    return found
+def curve(task: Task, outcomes: Sequence[Sequence[float] | None]) -> Floats:
+    """float64[evaluations]: the best so far, or the share of the hypervolume."""
+    if task.objectives == 1:
+        best = np.minimum.accumulate([np.inf if o is None else o[0] for o in outcomes])
+        return np.where(np.isinf(best), task.start[0], best)
+    known = np.log(task.known())
+    reference = np.median(known, axis=0)
+    every = np.array([reference if o is None else np.log(o) for o in outcomes])
+    whole = hypervolume(known[pareto_front(known)], reference)
+    return np.array([hypervolume(every[:n], reference) for n in range(1, len(every) + 1)]) / whole
 
 
-def ratio(rival: Floats, own: Floats, budget: int, rng: np.random.Generator) -> tuple[float, float, float]:
-    """Geometric mean over spaces of (rival's mean best / ours), and its 95 % interval."""
+def gather(rows: Sequence[Row], tasks: Sequence[Task], names: Sequence[str]) -> Results:
+    """The curves of ``names`` on ``tasks``. Where there is no prior, ours is also ours without."""
+    own = {(r["task"], r["tool"], r["seed"]): r for r in rows}
+    for task in (t for t in tasks if not t.prior):
+        own |= {(task.name, "ours, no prior", s): r for (t, n, s), r in own.items() if t == task.name and n == OWN}
+    seeds = sorted(
+        {s for _, _, s in own if all((t.name, n, s) in own for t in tasks for n in names)}
+    )
+    curves = {n: np.array([[curve(t, own[t.name, n, s]["outcomes"]) for s in seeds] for t in tasks]) for n in names}
+    failed = {
+        n: np.array(
+            [np.mean([o is None for s in seeds for o in own[t.name, n, s]["outcomes"][SETTLED:]]) for t in tasks]
+        )
+        for n in names
+    }
+    seconds = {n: float(np.mean([own[t.name, n, s]["seconds"] for t in tasks for s in seeds])) for n in names}
+    least = np.array([t.known()[:, 0].min() for t in tasks])
+    return Results(tasks, curves, least, failed, seconds)
 
-    def geomean(seeds: npt.NDArray[np.int64]) -> float:
-        a, b = (curve[:, seeds, budget - 1].mean(axis=1) for curve in (rival, own))
+
+def interval(
+    measure: Any, results: Results, name: str, rng: np.random.Generator
+) -> tuple[float, float, float]:
+    """``measure(rival's curves, own curves)`` over all seeds, and its 95 % interval over seeds drawn again."""
+    rival, own = results.curves[name], results.curves[OWN]
+    count = own.shape[1]
+    drawn = []
+    for _ in range(RESAMPLES):
+        seeds = rng.integers(count, size=count)
+        drawn.append(measure(rival[:, seeds], own[:, seeds]))
+    low, high = np.quantile(drawn, [0.025, 0.975])
+    return measure(rival, own), float(low), float(high)
+
+
+def ratio_at(budget: int) -> Any:
+    """Geometric mean over tasks of (rival's mean best / ours)."""
+
+    def measure(rival: Floats, own: Floats) -> float:
+        a, b = (known[:, :, budget - 1].mean(axis=1) for known in (rival, own))
         return float(np.exp(np.log(a / b).mean()))
 
-    count = own.shape[1]
-    drawn = [geomean(rng.integers(count, size=count)) for _ in range(RESAMPLES)]
-    low, high = np.quantile(drawn, [0.025, 0.975])
-    return geomean(np.arange(count)), float(low), float(high)
+    return measure
 
 
-def summary(rows: Sequence[Row], spaces: Sequence[Instance], names: Sequence[str], seeds: int) -> list[Row]:
-    """One line per tool."""
-    found = curves(rows, spaces, names, seeds)
-    least = np.array([s.known[0] for s in spaces])[:, None, None]
+def arrivals(results: Results, name: str) -> Floats:
+    """float64[tasks, seeds]: evaluations to come within 5 % of the least."""
+    near = results.curves[name] <= 1.05 * results.least[:, None, None]
+    return np.where(near.any(axis=2), near.argmax(axis=2) + 1, BUDGETS[-1] + 1).astype(np.float64)
+
+
+def summary(results: Results, names: Sequence[str]) -> list[Row]:
+    """One line per tool, over tasks with one objective."""
     lines = []
     for name in names:
-        own = [r for r in rows if r["tool"] == name and r["seed"] < seeds]
-        near = found[name] <= 1.05 * least
-        reached = np.where(near.any(axis=2), near.argmax(axis=2) + 1, BUDGETS[-1] + 1)
-        failed = [t is None for r in own for t in r["times_ms"][SETTLED:]]
+        found = results.curves[name]
         line: Row = {"tool": name}
         for budget in BUDGETS:
-            line[f"regret_{budget}"] = float(
-                np.exp(np.log(found[name][:, :, budget - 1].mean(axis=1) / least[:, 0, 0]).mean())
-            )
-            if "ours" in found:
-                line[f"ratio_{budget}"] = ratio(found[name], found["ours"], budget, np.random.default_rng(0))
+            means = found[:, :, budget - 1].mean(axis=1)
+            line[f"best_over_least_{budget}"] = float(np.exp(np.log(means / results.least).mean()))
+            line[f"ratio_{budget}"] = interval(ratio_at(budget), results, name, np.random.default_rng(0))
+        sooner = arrivals(results, name).mean(axis=1) / arrivals(results, OWN).mean(axis=1)
         line |= {
-            "to_5_percent": float(reached.mean()),
-            "failed_percent": 100 * float(np.mean(failed)),
-            "without_success_20": sum(all(t is None for t in r["times_ms"][: BUDGETS[0]]) for r in own),
-            "seconds_per_suggestion": float(np.mean([r["seconds"] for r in own])),
+            "to_5_percent": float(arrivals(results, name).mean()),
+            "sooner": float(np.exp(np.log(sooner).mean())),
+            "failed_percent": 100 * float(results.failed[name].mean()),
+            "failed_percent_worst": 100 * float(results.failed[name].max()),
+            "seconds_per_suggestion": results.seconds[name],
         }
         lines.append(line)
     return lines
 
 
-def show(lines: Sequence[Row]) -> None:
-    """A table: mean best over the least, then rival / ours with its interval."""
+def show(title: str, results: Results, lines: Sequence[Row]) -> None:
+    """Two tables: mean best over the least, then rival / ours with its interval."""
+    print(f"\n{title}: {len(results.tasks)} tasks, {results.curves[OWN].shape[1]} seeds")
     print(
-        f"\n{'tool':<16}"
-        + "".join(f"{f'best/least {b}':>15}" for b in BUDGETS)
-        + f"{'to 5 %':>8}{'failed':>8}{'s each':>8}"
-    )
+        f"{'tool':<16}" + "".join(f"{f'best/least {b}':>15}" for b in BUDGETS)
+        + f"{'to 5 %':>8}{'x ours':>8}{'failed':>8}{'worst':>8}{'s each':>8}"
+    )  # fmt: skip
     for line in lines:
-        regrets = "".join(f"{line[f'regret_{b}']:>15.3f}" for b in BUDGETS)
         print(
-            f"{line['tool']:<16}{regrets}{line['to_5_percent']:>8.1f}{line['failed_percent']:>7.1f}%{line['seconds_per_suggestion']:>8.3f}"
-        )
-    print(f"\n{'/ ours':<16}" + "".join(f"{f'at {b}':>24}" for b in BUDGETS))
-    for line in (line for line in lines if "ratio_20" in line and line["tool"] != "ours"):
+            f"{line['tool']:<16}" + "".join(f"{line[f'best_over_least_{b}']:>15.3f}" for b in BUDGETS)
+            + f"{line['to_5_percent']:>8.1f}{line['sooner']:>8.2f}{line['failed_percent']:>7.1f}%"
+            + f"{line['failed_percent_worst']:>7.1f}%{line['seconds_per_suggestion']:>8.3f}"
+        )  # fmt: skip
+    print(f"{'/ ours':<16}" + "".join(f"{f'at {b}':>24}" for b in BUDGETS))
+    for line in (line for line in lines if line["tool"] != OWN):
         parts = (line[f"ratio_{b}"] for b in BUDGETS)
         print(f"{line['tool']:<16}" + "".join(f"{f'{m:.3f} [{a:.3f}, {b:.3f}]':>24}" for m, a, b in parts))
 
 
+def show_each(results: Results, names: Sequence[str], budget: int) -> None:
+    """Per task the mean best over the least, or the mean share of the hypervolume, of every tool."""
+    print(f"{f'at {budget}':<28}" + "".join(f"{name:>16}" for name in names) + f"{'ours failed':>14}")
+    for n, task in enumerate(results.tasks):
+        scale = results.least[n] if task.objectives == 1 else 1.0
+        means = (results.curves[name][n, :, budget - 1].mean() / scale for name in names)
+        mark = " (held out)" if task.name.partition(" and ")[0] in HELD_OUT else ""
+        print(
+            f"{task.name + mark:<40}"[: 40] + "".join(f"{m:>10.3f}" for m in means)
+            + f"{100 * results.failed[OWN][n]:>9.1f}%"
+        )  # fmt: skip
+
+
+def wins(results: Results, names: Sequence[str]) -> list[Row]:
+    """Per rival: in how many two-objective tasks the mean share of the hypervolume at 40 is below ours, the mean
+    difference and its interval."""
+
+    def measure(rival: Floats, own: Floats) -> float:
+        return float((own[:, :, 39] - rival[:, :, 39]).mean())
+
+    found = []
+    for name in (n for n in names if n != OWN):
+        own, rival = (results.curves[n][:, :, 39].mean(axis=1) for n in (OWN, name))
+        found.append(
+            {
+                "tool": name, "higher_in": int((own > rival).sum()), "tasks": len(own),
+                "difference": interval(measure, results, name, np.random.default_rng(0)),
+            }
+        )  # fmt: skip
+    return found
+
+
+def all_tasks(folder: Path) -> list[Task]:
+    """Every task; tables that are not there are built."""
+    tables = [load(name, folder) for name in CASES]
+    return [
+        *(TableTask(table, objectives) for objectives in (1, 2) for table in tables),
+        *map(PublishedTask, instances()),
+    ]
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="two spaces, five seeds, without the slowest rival")
-    parser.add_argument("--ablations", action="store_true", help="also ours without each ingredient")
+    parser.add_argument("--quick", action="store_true", help="every task with one seed, without the slowest rival")
+    parser.add_argument("--ablations", action="store_true", help="ours without each ingredient, on three tasks")
     parser.add_argument("--tools", nargs="+", help="only these")
-    parser.add_argument("--seeds", type=int, default=20)
+    parser.add_argument("--tasks", nargs="+", help="only these")
+    parser.add_argument("--seeds", type=int)
+    parser.add_argument("--tables", type=Path, default=FOLDER, help="folder of the tables of simulations")
     parser.add_argument("--rows", type=Path)
     parser.add_argument("--json", type=Path)
     given = parser.parse_args()
     available, notes = tools()
     names = list(given.tools or [n for n in available if not (given.quick and n == "gp")])
-    names += [n for n in ABLATIONS if given.ablations and n not in names]
+    if given.ablations:
+        names = [OWN, "ours, no prior", *ABLATIONS]
     if unknown := [n for n in names if n not in available and n not in ABLATIONS]:
         parser.error(f"unknown tools {unknown}; valid: {', '.join([*available, *ABLATIONS])}")
-    spaces = [Instance("SpMM", 0), Instance("SDDMM", 2)] if given.quick else instances()
-    seeds = min(given.seeds, 5) if given.quick else given.seeds
+    started = time.perf_counter()
+    tasks = [t for t in all_tasks(given.tables) if not given.tasks or t.name in given.tasks]
+    if given.ablations:
+        tasks = [t for t in tasks if t.name in ABLATED]
+    seeds = given.seeds or (1 if given.quick else 10 if given.ablations else 20)
     for note in notes:
         print(f"note: {note}")
-    for space in spaces:
-        assert space.space().size == SIZES[space.kernel]
-        least, _, failing = space.known
-        print(f"{space.name}: {SIZES[space.kernel]:,} legal points, {100 * failing:.1f} % fail, least {least:.2f} ms")
-    rows = run_all(spaces, names, seeds, given.rows)
-    lines = summary(rows, spaces, names, seeds)
-    print(f"\n{len(spaces)} spaces, {seeds} seeds, the first {STARTING} points shared")
-    show(lines)
-    if given.json:
-        given.json.write_text(json.dumps({"summary": lines, "rows": rows}))
+    rows = run_all(tasks, names, seeds, given.rows)
+    print(f"{time.perf_counter() - started:.0f} s; the first {STARTING} points of every run are shared")
+    report(rows, tasks, names, given.json)
+
+
+def report(rows: Sequence[Row], tasks: Sequence[Task], names: Sequence[str], path: Path | None) -> None:
+    """Prints the tables of one and of two objectives, and writes ``path``."""
+    told: Row = {"rows": list(rows)}
+    one, two = ([t for t in tasks if t.objectives == n] for n in (1, 2))
+    halves = {
+        "all": one,
+        "development": [t for t in one if t.name not in HELD_OUT],
+        "held out": [t for t in one if t.name in HELD_OUT],
+        "mapping spaces": [t for t in one if t.prior],
+        "published spaces": [t for t in one if not t.prior],
+    }
+    for title, chosen in halves.items():
+        if chosen and OWN in names:
+            results = gather(rows, chosen, names)
+            told[title] = summary(results, names)
+            show(title, results, told[title])
+    if one:
+        print()
+        show_each(gather(rows, one, names), names, BUDGETS[0])
+    if two:
+        results = gather(rows, two, names)
+        print()
+        show_each(results, names, BUDGETS[1])
+        told["two objectives"] = wins(results, names)
+        for line in told["two objectives"]:
+            mean, low, high = line["difference"]
+            print(
+                f"hypervolume at 40 higher than {line['tool']}'s in {line['higher_in']} of {line['tasks']}, "
+                f"by {mean:.3f} [{low:.3f}, {high:.3f}] of the exact front's"
+            )
+    if path:
+        path.write_text(json.dumps({"summary": {k: v for k, v in told.items() if k != "rows"}, "rows": told["rows"]}))
 
 
 if __name__ == "__main__":
