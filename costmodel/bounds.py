@@ -22,6 +22,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from costmodel.accumulators import Reduction, reduction_of
+from costmodel.blocks import block_walk
 from costmodel.energy import Actions
 from costmodel.factors import Floats
 from costmodel.least_traffic import Port, burst_cycles, load_port, spill_ports, store_ports, whole
@@ -107,15 +108,15 @@ def _region(model: Model, region: Region, machine: Machine) -> _Least:
     )
     relaxed = replace(machine, fifo_depth=None, buffer_bytes_per_cycle=None, accumulator_bytes=None)
     for nest in nests:
+        if block_walk(nest, machine):  # what is made by blocks is bounded by what it moves alone
+            ports += _ports(nest, region, machine)
+            continue
         reduction = reduction_of(nest, relaxed)
         exact = not (padded(nest) or nest.partial)
         loads = [load_port(nest, n, machine) for n, o in enumerate(nest.operands) if o.stored]
-        ports += [load for load in loads if load]
+        ports += _ports(nest, region, machine)
         if exact and reduction is not None:
             ports += spill_ports(nest, reduction, machine)
-        layout = dict(region.stored).get(nest.statement.target.tensor)
-        if layout is not None:
-            ports += store_ports(nest, layout, machine)
         tally = _Tally(nest, region, reduction, exact, relaxed)
         waits = not nest.universal and any(load and load.bursts for load in loads)
         start = _first_tile(machine) if waits and nest.statement.kind != "add" else 0.0
@@ -126,6 +127,14 @@ def _region(model: Model, region: Region, machine: Machine) -> _Least:
         cycles += [_memory_cycles(bursts, machine), *(p.cycles for p in ports)]
     actions += Actions(dram_bytes=bursts * machine.dram_burst_bytes, buffer_bytes=moved)
     return _Least(max(cycles), moved, actions)
+
+
+def _ports(nest: Nest, region: Region, machine: Machine) -> list[Port]:
+    """Loads and stores of a statement."""
+    loads = [load_port(nest, n, machine) for n, o in enumerate(nest.operands) if o.stored]
+    layout = dict(region.stored).get(nest.statement.target.tensor)
+    stores = store_ports(nest, layout, machine) if layout is not None else []
+    return [*(load for load in loads if load), *stores]
 
 
 def _memory_cycles(bursts: float, machine: Machine) -> float:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from costmodel.accumulators import reduction_of
+from costmodel.blocks import block_walk, block_work
 from costmodel.energy import Actions
 from costmodel.latency import region_latency
 from costmodel.nest import Model
@@ -100,6 +101,7 @@ def _step(model: Model, step: Conversion | Region, machine: Machine) -> _Step:
     read = {access.tensor for s in statements for access in s.operands}
     views = [s for s in model.workload.program.statements if s.kind == "view" and s.target.tensor in read]
     read |= {access.tensor for view in views for access in view.operands}  # windows may be read in place
+    read |= {s.target.tensor for s in statements}  # whose format blocks must suit
     formats = tuple(pair for pair in (*mapping.formats, *mapping.dtypes) if pair[0] in read)
     seen = tuple(mapping.loops[n] for n in step.statements), formats, mapping.residency, mapping.joins
     key = "region", model.workload.key, model.level, step, seen, repr(machine)
@@ -108,13 +110,13 @@ def _step(model: Model, step: Conversion | Region, machine: Machine) -> _Step:
 
 def _region(model: Model, step: Region, machine: Machine) -> _Step:
     nests = model.nests(step)
-    sums = [reduction_of(n, machine) for n in nests]
-    works = [work_of(n, step, r, machine) for n, r in zip(nests, sums, strict=True)]
-    moved = [
-        t
-        for n, r, w in zip(nests, sums, works, strict=True)
-        for t in region_transfers(n, step, r, float(w.made.sum()), machine)
-    ]
+    works, moved = list[Work](), list[Transfer]()
+    for nest in nests:
+        walk = block_walk(nest, machine)
+        reduction = reduction_of(walk.nest, walk.machine) if walk else reduction_of(nest, machine)
+        work = block_work(nest, walk, step, reduction) if walk else work_of(nest, step, reduction, machine)
+        works.append(work)
+        moved += region_transfers(nest, step, reduction, float(work.made.sum()), machine, walk)
     own = StepEstimate("+".join(f"S{n}" for n in step.statements), *region_latency(nests, works, moved, machine))
     scale = multiply_scale(model.workload.program, model.mapping, step.statements, machine)
     actions = Actions()

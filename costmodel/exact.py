@@ -16,6 +16,7 @@ import numpy as np
 
 from costmodel.traffic import TensorTraffic, summed
 from costmodel.walk import Ints, Level, Nest, Side, levels_of, stream_levels, walk
+from mapper.blocks import block_plan, grid_storage
 from mapper.formats import COMPRESSED
 from mapper.lanes import Slice, lane_slices
 from mapper.machine import Machine
@@ -68,6 +69,11 @@ class _Statement:
         self.number, self.store, self.patterns, self.passed = number, store, patterns, passed
         self.statement, self.plan = workload.program.statements[number], mapping.loops[number]
         self.loops, self.kept, self.tiles = self.plan.nest, self.statement.target.indices, dict(self.plan.tiles)
+        self.blocks = block_plan(workload, mapping, machine, number)
+        self.walked, self.extents, self.sums = self.plan, workload.extents[number], machine
+        if self.blocks is not None:  # walked block by block, its sums are of blocks
+            self.walked, self.sums = self.blocks.loops(self.plan), self.blocks.machine(machine)
+            self.extents = self.blocks.extents(self.extents)
         edges = [workload.program.edges[e] for e in region.fused]
         self.streamed = {e.operand for e in edges if e.consumer == number}
         self.read_as_stream = any(e.producer == number for e in edges)
@@ -122,7 +128,7 @@ class _Statement:
         tiles = [q for q, loop in enumerate(self.loops, 1) if loop in own and loop[1] == "tile"]
         inner = [q for q, loop in enumerate(self.loops) if loop in own and loop[1] == "inner"]
         depth = inner[0] if self.mapping.residency == OVERBOOKED and inner else max(tiles, default=0)
-        levels = self._stream(n, own) if n in self.streamed else levels_of(self.storages[n])
+        levels = self._stream(n, own) if n in self.streamed else levels_of(self._walked_storage(n))
         return Side(dict(zip(own, levels, strict=True)), None if n in self.streamed else depth)
 
     def _stream(self, n: int, own: tuple[Loop, ...]) -> tuple[Level, ...]:
@@ -133,6 +139,12 @@ class _Statement:
             return ()
         at = [self._coordinate(tensor.coords[access.indices.index(loop[0])], loop) for loop in own]
         return stream_levels(np.stack(at), self.passed[access.tensor])
+
+    def _walked_storage(self, n: int) -> Storage:
+        if self.blocks is None:
+            return self.storages[n]
+        rows, cols = [i for i in self.plan.order if i in self.statement.operands[n].indices][-2:]
+        return grid_storage(self.storages[n], (self.blocks.side(rows), self.blocks.side(cols)), False)
 
     def _lanes(self) -> list[dict[Loop, Slice]]:
         slices = lane_slices(self.workload, self.mapping, self.region.statements)[self.number]
@@ -147,8 +159,8 @@ class _Statement:
             universal = tuple(i for i in statement.indices if not all(i in h for h in held))
         elif statement.kind == "map" and statement.function not in ZERO_PRESERVING:
             universal = statement.indices
-        extents = self.workload.extents[self.number]
-        return Nest(self.loops, extents, self.tiles, statement.kind == "contract", frozenset(universal), lane)
+        product, tiles = statement.kind == "contract", dict(self.walked.tiles)
+        return Nest(self.loops, self.extents, tiles, product, frozenset(universal), lane)
 
     def _padded(self) -> bool:
         """Whether results may have entries that the oracle's have not: some operand stores more positions than
@@ -160,7 +172,7 @@ class _Statement:
         return more or any(a.tensor in self.patterns for a in self.statement.operands)
 
     def _capacity(self) -> int:
-        entry = self.machine.value_bytes + self._keys() * self.machine.coordinate_bytes
+        entry = self.sums.value_bytes + self._keys() * self.machine.coordinate_bytes
         return (self.machine.accumulator_bytes or 0) // entry
 
     def _keys(self) -> int:
@@ -183,7 +195,7 @@ class _Statement:
         return np.asarray(crd // tile if loop[1] == "tile" else crd % tile if tile else crd)
 
     def _spills(self, entries: int) -> list[TensorTraffic]:
-        values = float(entries * self.machine.value_bytes)
+        values = float(entries * self.sums.value_bytes)
         metadata = float(entries * self.machine.coordinate_bytes * self._keys())
         target = self.statement.target.tensor
         return [TensorTraffic(target, "spill", way, values, metadata) for way in ("write", "read")] if entries else []
@@ -195,10 +207,16 @@ class _Statement:
         if not results or self.statement.function == "sparse_relu":  # what a value test leaves is the oracle's
             return known
         keys = np.unique(np.concatenate(results))
-        if keys.size == known.nnz:
+        grid = [self.extents[i] for i in self.kept]
+        coords = np.stack(np.unravel_index(keys, grid)) if known.ndim else np.zeros((0, keys.size), np.int64)
+        for mode, index in enumerate(self.kept):  # every position of a block is an entry
+            side = self.blocks.side(index) if self.blocks else 1
+            coords = np.repeat(coords, side, axis=1)
+            coords[mode] = coords[mode] * side + np.arange(coords.shape[1]) % side
+        if coords.shape[1] == known.nnz:
             return known
-        coords = np.stack(np.unravel_index(keys, known.shape)) if known.ndim else np.zeros((0, keys.size), np.int64)
-        made = SparseTensor(known.shape, np.asarray(coords, np.int64), np.ones(keys.size))
+        coords = np.ascontiguousarray(coords[:, np.lexsort(coords[::-1])], np.int64)
+        made = SparseTensor(known.shape, coords, np.ones(coords.shape[1]))
         self.patterns[target.tensor] = made
         return made
 
@@ -225,7 +243,7 @@ class _Accumulator:
 
     def __init__(self, own: _Statement, capacity: int, collects: bool) -> None:
         self._own, self._capacity, self._collects, self._runs = own, capacity, collects, 0
-        self._shape = own.workload.shape(own.statement.target, own.number)
+        self._shape, self._tiles = [own.extents[i] for i in own.kept], dict(own.walked.tiles)
         self._found: list[Ints] = []
         self._scope, self._held = -1, np.zeros(0, np.int64)
 
@@ -234,7 +252,7 @@ class _Accumulator:
         key = np.zeros(next(iter(crds.values())).size, np.int64) if crds else np.zeros(1, np.int64)
         for index, extent in zip(self._own.kept, self._shape, strict=True):
             inner = crds[index, "inner"]
-            tile = self._own.tiles.get(index, 0)
+            tile = self._tiles.get(index, 0)
             key = key * extent + (crds[index, "tile"] * tile + inner if tile else inner)
         fresh = np.ones(key.size, bool)
         fresh[1:] = key[1:] != key[:-1]
@@ -245,7 +263,7 @@ class _Accumulator:
         if self._capacity:
             scope = np.zeros(key.size, np.int64)
             for loop in self._own.loops[: (self._own.scope or 1) - 1]:
-                tile, extent = self._own.tiles.get(loop[0], 0), self._own.workload.extents[self._own.number][loop[0]]
+                tile, extent = self._tiles.get(loop[0], 0), self._own.extents[loop[0]]
                 scope = scope * (-(-extent // tile) if loop[1] == "tile" else tile or extent) + crds[loop][fresh]
             starts = np.flatnonzero(np.concatenate([[True], scope[1:] != scope[:-1]]))
             for start, stop in itertools.pairwise([*starts.tolist(), key.size]):

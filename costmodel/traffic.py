@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from costmodel.accumulators import Reduction, made, reduction_of
+from costmodel.blocks import BlockWalk, block_walk
 from costmodel.counting import AnyStatistics, Lanes
 from costmodel.factors import Floats
 from costmodel.lockstep import lockstep
@@ -88,21 +89,25 @@ def step_transfers(model: Model, step: Conversion | Region, machine: Machine) ->
         return _conversion(model, step, machine)
     found = []
     for nest in model.nests(step):
-        reduction = reduction_of(nest, machine)
-        entries = float(nest.target.nnz if nest.partial else made(nest, reduction).sum())
-        found += region_transfers(nest, step, reduction, entries, machine)
+        walk = block_walk(nest, machine)
+        own, sums, area = (walk.nest, walk.machine, walk.area) if walk else (nest, machine, 1)
+        reduction = reduction_of(own, sums)
+        entries = float(nest.target.nnz if nest.partial else made(own, reduction).sum() * area)
+        found += region_transfers(nest, step, reduction, entries, machine, walk)
     return found
 
 
 def region_transfers(
-    nest: Nest, region: Region, reduction: Reduction | None, entries: float, machine: Machine
-) -> list[Transfer]:
-    """Loads, spills and stores of one statement of a region that makes ``entries`` of its result."""
+    nest: Nest, region: Region, reduction: Reduction | None, entries: float, machine: Machine,
+    walk: BlockWalk | None = None,
+) -> list[Transfer]:  # fmt: skip
+    """Loads, spills and stores of one statement of a region that makes ``entries`` of its result, by ``walk`` if it is
+    made by blocks."""
     if machine.dram_channels is None:
         return []
     found = [_load(nest, n, machine) for n, operand in enumerate(nest.operands) if operand.stored]
     if reduction is not None:
-        found += _spills(nest, reduction, machine)
+        found += _spills(walk.nest, reduction, walk.machine) if walk else _spills(nest, reduction, machine)
     layout = dict(region.stored).get(nest.statement.target.tensor)
     return [*found, _store(nest, layout, entries, machine)] if layout is not None and entries else found
 

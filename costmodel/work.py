@@ -80,10 +80,10 @@ class Work:
 
 def work_of(nest: Nest, region: Region, reduction: Reduction | None, machine: Machine) -> Work:
     """Work of one statement of a region."""
-    return _Tally(nest, region, reduction, machine).run()
+    return Tally(nest, region, reduction, machine).run()
 
 
-class _Tally:
+class Tally:
     """Walks the nest as lowering does and notes every unit."""
 
     def __init__(self, nest: Nest, region: Region, reduction: Reduction | None, machine: Machine) -> None:
@@ -211,10 +211,14 @@ class _Tally:
         scopes, shape = reduction.scopes, reduction.shape
         written, drain, excess = _drains(reduction, self.machine)
         draining, whole = scopes.per_lane(excess, lanes), scopes.per_lane(drain, lanes)
-        cycles = self.stream(shape.depth) + whole - draining
+        cycles = self.stream(shape.depth) + self._adding(self.prefixes[shape.depth]) + whole - draining
         self._unit("accumulate", f"accumulate {self.label}", cycles, _copies(self.readers) * self._drained_tokens())
         pieces = float(self.prefixes[shape.scope - 1].max())
         return scopes.per_lane(written, lanes), draining, float(draining.sum() / max(1.0, whole.sum())), pieces
+
+    def _adding(self, values: Floats) -> Floats:
+        """Cycles that an accumulator takes for values, beyond one each."""
+        return np.zeros_like(values)
 
     def _drained_tokens(self) -> float:
         """Tokens of the key and value streams that leave the accumulator."""
@@ -254,13 +258,16 @@ class _Tally:
         if statement.combine != "mul":
             added = 0.0 if statement.combine == "div" else reached
             return 0.0, added + max(0.0, reached - made)
-        operators = max(0, sum(not a.pattern for a in statement.operands) - 1)
-        entries = [
-            Leaf(o.stats if o.access.pattern else o.stats.effectual, o.access.indices, o.full_view)
-            for o in nest.operands
-        ]
-        effectual = nest.counter.total(entries, dict.fromkeys(nest.extents, 1)) if operators else 0.0
-        return operators * effectual, max(0.0, reached - made)
+        return effectual_multiplies(self.nest), max(0.0, reached - made)
+
+
+def effectual_multiplies(nest: Nest) -> float:
+    """Multiplications of a product whose operands are all stored and not zero, over all lanes."""
+    operators = max(0, sum(not a.pattern for a in nest.statement.operands) - 1)
+    entries = [
+        Leaf(o.stats if o.access.pattern else o.stats.effectual, o.access.indices, o.full_view) for o in nest.operands
+    ]
+    return operators * nest.counter.total(entries, dict.fromkeys(nest.extents, 1)) if operators else 0.0
 
 
 def _drains(reduction: Reduction, machine: Machine) -> tuple[Floats, Floats, Floats]:

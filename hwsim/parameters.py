@@ -45,8 +45,14 @@ PARAMETERS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "scatter": (("by",), ()),
     "gather": (("by",), ()),
     "block_alu": (("op", "rows", "cols", "operations_per_cycle"), ("inner", "latency_cycles")),
+    "block_mac": (("rows", "cols", "operations_per_cycle"), ("inner", "ring")),
     "python": (("generator",), ()),
 }  # fmt: skip
+PARAMETERS["block_store"] = ((*PARAMETERS["store"][0], "rows", "cols"), ())
+PARAMETERS["block_accumulate"] = (
+    (*PARAMETERS["accumulate"][0], "rows", "cols", "operations_per_cycle"),
+    (*(name for name in PARAMETERS["accumulate"][1] if name != "op"), "inner"),
+)
 """Required and optional parameters of each kind; kinds not named take none."""
 
 ARRAYS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
@@ -54,6 +60,9 @@ ARRAYS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "intersect": ((), tuple(f"{array}_{side}" for side in range(2, 9) for array in ("pos", "crd"))),
     "locate": (("pos",), ()),
     "block_alu": (("a", "b", "out"), ()),
+    "block_mac": (("a", "b", "out"), ()),
+    "block_accumulate": (("a", "out"), ("b",)),
+    "block_store": (("tiles",), ()),
     "array": (("values",), ()),
     "tile_load": (("value_bytes", "metadata_bytes", "address"), ()),
 }

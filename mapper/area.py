@@ -29,6 +29,8 @@ UNIT_UM2: dict[str, float] = {
     "tile_load": 3000,  # a DMA engine
     "store": 3000,
     "locate": 800,  # as array
+    "block_mac": 11_900,  # an alu per product of values that it makes in a cycle
+    "block_accumulate": 11_900,  # the same
 }
 """Assumption: um2 of the logic of one unit of each kind, without its FIFOs and memories."""
 
@@ -37,6 +39,7 @@ FREE_KINDS = frozenset({
     "number", "drop_empty", "stream_scan",  # Assumption: a counter or a comparator in a unit beside them
     "crd_write", "value_write",  # Comal's, whose machine is endless
     "mask", "hold", "drop_fiber", "scatter", "gather", "combine", "block_alu", "python",  # in no mapping
+    "block_store",  # a store
 })  # fmt: skip
 """Kinds that no machine budgets and that have no area."""
 
@@ -64,11 +67,14 @@ def area_parts_mm2(machine: Machine) -> dict[str, float] | None:
     assert machine.buffer_bytes is not None and machine.accumulator_bytes is not None
     word_bits = 8 * max(machine.value_bytes, machine.coordinate_bytes, machine.pointer_bytes) + 1
     fifos = sum(count * _input_ports(kind) for kind, count in machine.units.items())
+    width = dict.fromkeys(("block_mac", "block_accumulate"), machine.block_operations_per_cycle or 1)
+    logic = sum(count * UNIT_UM2[kind] * width.get(kind, 1) for kind, count in machine.units.items())
+    accumulators = machine.units["accumulate"] + machine.units.get("block_accumulate", 0)
     return {
-        "logic": sum(count * UNIT_UM2[kind] for kind, count in machine.units.items()) * 1e-6,
+        "logic": logic * 1e-6,
         "fifos": fifos * machine.fifo_depth * word_bits * FIFO_UM2_PER_BIT * 1e-6,
         "buffers": machine.units["tile_load"] * machine.prefetch_tiles * sram_mm2(machine.buffer_bytes),
-        "accumulators": machine.units["accumulate"] * sram_mm2(machine.accumulator_bytes),
+        "accumulators": accumulators * sram_mm2(machine.accumulator_bytes),
     }
 
 

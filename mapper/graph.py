@@ -49,6 +49,9 @@ CONTEXT_KINDS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "gather": (("in*:t",), ("out:t",)),
     "combine": (("val*",), ("val",)),
     "block_alu": (("a:ref", "b:ref"), ("ref",)),
+    "block_mac": (("a:ref", "b:ref", "outer?:crd"), ("ref",)),
+    "block_accumulate": (("outer:crd", "crd*", "a:ref", "b?:ref"), ("crd*", "ref")),
+    "block_store": (("crd*", "ref"), ()),
     "python": (("in*:any",), ("out*:any",)),
 }
 """Inputs and outputs of every kind, each written ``name``, ``name*`` (repeats) or ``name?`` (may be left open), and

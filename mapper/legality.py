@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from mapper.blocks import block_plan
 from mapper.dtypes import DTYPES, LARGEST
 from mapper.formats import DENSE, block_of, kinds_problem, pads, slots_of, writable
 from mapper.fused_region import JOINED_LANES
@@ -37,6 +38,8 @@ PORTED = {
     "tile_load",
     "store",
     "locate",
+    "block_mac",
+    "block_accumulate",
 }
 """Context kinds that a machine may budget."""
 
@@ -138,7 +141,8 @@ def _statement_units(
         formats = dict(mapping.formats)
         kinds = (formats.get(a.tensor, ()) for a in program.statements[number].operands)
         dense = tuple(tuple(kind == DENSE and not any(map(block_of, own)) for kind in own) for own in kinds)
-    key = (number, shape, streams, stored, machine.dram_channels is None, dense)
+    blocks = block_plan(workload, mapping, machine, number)
+    key = (number, shape, streams, stored, machine.dram_channels is None, dense, blocks)
     if key not in workload.unit_counts:
         units = statement_units(workload, mapping, machine, region, number)
         workload.unit_counts[key] = Counter({kind: n for kind, n in units.items() if kind in PORTED})

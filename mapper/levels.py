@@ -156,14 +156,14 @@ class LevelBuilder:
     def _open(self, crd: Ints, first: npt.NDArray[np.bool_]) -> Ints:
         at = np.flatnonzero(first)
         parent = self.node[at]
-        self.levels.append(LevelArrays(_starts(np.bincount(parent, minlength=self.nodes)), _contiguous(crd[at])))
+        self.levels.append(LevelArrays(starts(np.bincount(parent, minlength=self.nodes)), _contiguous(crd[at])))
         self._descend(parent, at.size)
         self.node = np.cumsum(first) - 1
         return at
 
     def _dense(self, mode: int) -> None:
         sizes = self._extents(mode)
-        pos = _starts(sizes)
+        pos = starts(sizes)
         self.levels.append(LevelArrays(pos))
         self.node = pos[self.node] + self.inner_coordinate(mode)
         self._descend(np.repeat(np.arange(self.nodes), sizes), int(pos[-1]))
@@ -207,7 +207,7 @@ class LevelBuilder:
         n, m = slots_of(kind) or (1, 1)
         extents, crd = self._extents(mode), self.inner_coordinate(mode)
         groups = -(-extents // m)
-        begin = _starts(groups)
+        begin = starts(groups)
         group = begin[self.node] + crd // m
         used = np.zeros((int(begin[-1]), m), bool)
         used[group, crd % m] = True
@@ -221,7 +221,7 @@ class LevelBuilder:
         if (used & ~place).any():
             raise ValueError(f"more than {n} of {m} positions are stored")  # legality keeps this from happening
         fibers = place.reshape(-1, m).sum(axis=1)
-        pos = _starts(np.bincount(fiber, weights=fibers, minlength=self.nodes).astype(np.int64))
+        pos = starts(np.bincount(fiber, weights=fibers, minlength=self.nodes).astype(np.int64))
         number = np.cumsum(place) - 1
         self.levels.append(
             LevelArrays(pos, _contiguous(np.nonzero(place)[1]), {"storage": "n_of_m", "n": n, "m": m}, {})
@@ -233,7 +233,7 @@ class LevelBuilder:
     def _blocks(self, row_mode: int, col_mode: int, kind: str) -> None:
         rows, cols = block_of(kind) or (1, 1)
         heights, row = self._extents(row_mode), self.inner_coordinate(row_mode)
-        strips = _starts(-(-heights // rows))  # a strip is a row of blocks; of every node, its first
+        strips = starts(-(-heights // rows))  # a strip is a row of blocks; of every node, its first
         strip_of_entry = strips[self.node] + row // rows
         owner = np.repeat(np.arange(self.nodes), np.diff(strips))
         tile_of_strip = self._tile_of_node[owner]
@@ -250,11 +250,11 @@ class LevelBuilder:
         width_of_strip = np.zeros(int(strips[-1]), np.int64)
         width_of_strip[strip_of_row] = widths
         width = np.minimum(cols, width_of_strip[block[0]] - block[1] * cols)
-        inside = _starts(np.bincount(block[0], weights=width, minlength=int(strips[-1])).astype(np.int64))
-        before = _starts(width)[:-1] - inside[block[0]]  # places of the strip's earlier blocks
-        crd = np.repeat(block[1] * cols - _starts(width)[:-1], width) + np.arange(width.sum())
+        inside = starts(np.bincount(block[0], weights=width, minlength=int(strips[-1])).astype(np.int64))
+        before = starts(width)[:-1] - inside[block[0]]  # places of the strip's earlier blocks
+        crd = np.repeat(block[1] * cols - starts(width)[:-1], width) + np.arange(width.sum())
         sizes = np.diff(inside)[strip_of_row]
-        pos = _starts(sizes)
+        pos = starts(sizes)
         place = np.arange(pos[-1]) - np.repeat(pos[:-1], sizes) + np.repeat(inside[strip_of_row], sizes)
         self.levels.append(LevelArrays(pos, _contiguous(crd[place])))
         self.node = pos[self.node] + before[of_entry] + col % cols
@@ -266,7 +266,7 @@ class LevelBuilder:
         self.nodes = nodes
 
 
-def _starts(sizes: Ints) -> Ints:
+def starts(sizes: Ints) -> Ints:
     """Where each of consecutive pieces begins, and the end of the last."""
     return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
 

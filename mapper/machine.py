@@ -32,6 +32,7 @@ SOURCE_GROUPS: dict[str, tuple[str, ...]] = {
         "dram_outstanding",
     ),
     "units": ("units",),
+    "blocks": ("block_operations_per_cycle",),
 }  # fmt: skip
 """Fields of a machine that share one entry in the ``sources`` of a preset; figures of energy have one each, and
 ``area`` says what is known of the silicon."""
@@ -41,7 +42,7 @@ REAL_FIELDS = ("clock_ghz", "buffer_bytes_per_cycle", "dram_bytes_per_cycle")
 
 OPTIONAL_FIELDS = (
     "fifo_depth", "buffer_bytes", "buffer_bytes_per_cycle", "accumulator_bytes", "dram_channels",
-    "dram_interleave_bytes", "dram_row_bytes", "dram_outstanding",
+    "dram_interleave_bytes", "dram_row_bytes", "dram_outstanding", "block_operations_per_cycle",
 )  # fmt: skip
 """Numeric fields that may be None."""
 
@@ -71,6 +72,7 @@ class Machine:
 
     A buffer has ``buffer_banks`` that each move ``buffer_bytes_per_cycle``: it takes a tile in at the rate of all of
     them, and gives a value out of the one bank that holds it. Fields of the DRAM are those of ``mapper.graph.Dram``.
+    Units that multiply blocks make ``block_operations_per_cycle`` products of values (None: there are none).
     """
 
     name: str
@@ -98,6 +100,7 @@ class Machine:
     dram_row_hit_cycles: int
     dram_row_miss_cycles: int
     dram_outstanding: int | None
+    block_operations_per_cycle: int | None
     units: dict[str, int] | None
     energy: Energy
 

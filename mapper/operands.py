@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any, Protocol
 
 import numpy as np
+import numpy.typing as npt
 
 from mapper.graph_builder import GraphBuilder, Stream
 from mapper.lanes import Slice
@@ -93,7 +94,7 @@ class StoredOperand:
         """Stream of the values at the references reached."""
         arrays: dict[str, Any] = {}
         if self._storage is not None:
-            values = self._storage.values
+            values = self.values
             arrays = {"values": np.ones_like(values) if self.pattern else values}
         machine, params = self._machine, dict[str, Any]()
         if (rate := machine.buffer_bytes_per_cycle) is not None:
@@ -101,6 +102,11 @@ class StoredOperand:
                 "banks": machine.buffer_banks, "bank_bytes_per_cycle": rate, "value_bytes": machine.value_bytes,
             }  # fmt: skip
         return build.add("array", f"array {self.name}", [self.ref], 1, params, arrays)[0]
+
+    @property
+    def values(self) -> npt.NDArray[np.float64]:
+        """What is stored at each reference; nothing where no data are at hand."""
+        return np.zeros(0) if self._storage is None else self._storage.values
 
     def _load(self, build: GraphBuilder) -> None:
         if self._machine.dram_channels is None:

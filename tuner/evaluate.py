@@ -14,7 +14,7 @@ import numpy as np
 from hwsim import Limits, Profile, energy_pj, simulate, smallest_depth
 from mapper.canonical import plain
 from mapper.graph import Graph
-from mapper.lowering import collect_output, lower_conversion, lower_region
+from mapper.lowering import Written, collect_output, lower_conversion, lower_region, written_elements
 from mapper.machine import Machine
 from mapper.mapping import Mapping
 from mapper.precision import expected_outputs, multiply_scale, tolerance, viewed
@@ -126,7 +126,7 @@ def evaluate(
                 failure = TOO_SLOW
             break
         if isinstance(step, Region):
-            data.update(_written(workload, mapping, step, profile))
+            data.update(_written(workload, mapping, step, written_elements(graph, profile.outputs)))
     made = {t: data[t] for t in workload.program.outputs if t in data}
     failure = failure or _wrong_values(made, cache.expected(workload, mapping), tolerance(workload, mapping))
     rounding = {name: _error(got, workload.computed[name]) for name, got in made.items()} if mapping.dtypes else {}
@@ -145,10 +145,12 @@ def _why(graph: Graph, profile: Profile) -> str:
     return f": {profile.deadlock.brief}{cure}"
 
 
-def _written(workload: Workload, mapping: Mapping, region: Region, profile: Profile) -> dict[str, SparseTensor]:
+def _written(
+    workload: Workload, mapping: Mapping, region: Region, outputs: dict[str, Written]
+) -> dict[str, SparseTensor]:
     written = {}
     for tensor, _ in region.stored:
-        parts = [p for name, p in sorted(profile.outputs.items()) if name.split("@")[0] == f"store {tensor}"]
+        parts = [p for name, p in sorted(outputs.items()) if name.split("@")[0] == f"store {tensor}"]
         statement = workload.program.producers[tensor]
         written[tensor] = collect_output(workload, mapping, statement, parts)
     return written

@@ -101,7 +101,8 @@ nb::dict result(Engine& engine, const std::string& status) {
     if (unit->kind == "intersect" || unit->kind == "union") r.comparisons = std::int64_t(unit->busy());
     units.append(nb::make_tuple(unit->busy(), starved, blocked, memory, elapsed - unit->t, unit->turns,
                                 nb::make_tuple(r.multiplies, r.additions, r.comparisons, r.spilled, r.hits, r.misses)));
-    if (unit->kind == "sink" || unit->kind == "store" || unit->kind == "crd_write" || unit->kind == "value_write")
+    if (unit->kind == "sink" || unit->kind == "store" || unit->kind == "block_store" ||
+        unit->kind == "crd_write" || unit->kind == "value_write")
       outputs[unit->name.c_str()] = recorded(unit->record, unit->kind);
   }
   for (auto& channel : engine.channels)

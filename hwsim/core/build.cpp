@@ -84,7 +84,7 @@ Task source_task(const Builder& b) {
   return source(b.u, b.out(0), std::move(tokens), b.param("times", std::vector<Time>{}));
 }
 
-Task accumulate_task(const Builder& b) {
+Task accumulate_task(const Builder& b, bool blocks) {
   const auto levels = b.param<std::vector<std::int64_t>>("levels");
   const std::size_t order = levels.size();
   AccumulatePlan plan{.sizes = b.param<std::vector<std::int64_t>>("sizes"),
@@ -92,7 +92,7 @@ Task accumulate_task(const Builder& b) {
                       .drain_cycles_per_entry = b.param<Time>("drain_cycles_per_entry", 0),
                       .capacity_entries = b.param<std::int64_t>("capacity_entries", 0),
                       .larger = b.has("op") && b.choice<int>("op", {"sum", "max"}) == 1};
-  if (order == 0 || b.spec.inputs.size() != order + 2 || plan.sizes.size() != order || plan.depth < 2 ||
+  if (order == 0 || b.spec.inputs.size() != order + 2 + std::size_t(blocks) || plan.sizes.size() != order || plan.depth < 2 ||
       levels.front() < 2 || levels.back() != plan.depth || !std::is_sorted(levels.begin(), levels.end()))
     b.u.fail("'levels' and 'sizes' must name every key, levels increasing from 2 or more to 'depth'.");
   double space = 1;
@@ -104,8 +104,9 @@ Task accumulate_task(const Builder& b) {
     plan.entry_metadata_bytes = b.param<std::int64_t>("entry_metadata_bytes");
     plan.account = b.account("tensor");
   }
-  return accumulate(b.u, b.in(0), keys(b, 1, levels, plan.depth), b.in(order + 1), b.outs(0, order), b.out(order),
-                    std::move(plan));
+  auto tiles = blocks ? std::make_unique<TileSums>(block_plan(b, b.spec.arrays.contains("b"))) : nullptr;
+  return accumulate(b.u, b.in(0), keys(b, 1, levels, plan.depth), b.in(order + 1), blocks ? b.in(order + 2) : In{},
+                    b.outs(0, order), b.out(order), std::move(plan), std::move(tiles));
 }
 
 Task tile_load_task(const Builder& b) {
@@ -210,9 +211,11 @@ const Maker built_in[] = {
        return reduce(b.u, b.in(0), b.in(1), b.out(0), b.choice<ReduceOp>("op", {"sum", "max"}),
                      b.choice<int>("empty", {"zero", "empty"}) == 0);
      }},
-    {"accumulate", accumulate_task},
+    {"accumulate", [](const Builder& b) { return accumulate_task(b, false); }},
+    {"block_accumulate", [](const Builder& b) { return accumulate_task(b, true); }},
     {"tile_load", tile_load_task},
     {"store", store_task},
+    {"block_store", store_task},
     {"convert", [](const Builder& b) {
        return convert(b.u, *b.account("tensor"), *b.account(b.has("result") ? "result" : "tensor"),
                       {b.param<std::int64_t>("read_value_bytes"), b.param<std::int64_t>("read_metadata_bytes")},

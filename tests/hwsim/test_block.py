@@ -117,3 +117,64 @@ def test_out_must_be_writable() -> None:
     out.flags.writeable = False
     with pytest.raises(GraphError, match="writable"):
         block("0 D", "0 D", MATMUL, {"a": LEFT, "b": RIGHT, "out": out})
+
+
+SUMS: dict[str, Any] = {"rows": 2, "cols": 3, "inner": 2, "operations_per_cycle": 4}
+
+
+def unit_run(kind: str, inputs: list[str | None], outputs: int, params: dict[str, Any], out: np.ndarray) -> Profile:
+    graph = unit_graph(kind, inputs, outputs, params=params)
+    arrays = {"a": LEFT.reshape(-1), "b": RIGHT.reshape(-1), "out": out}
+    contexts = tuple(dataclasses.replace(c, arrays=arrays) if c.name == "unit" else c for c in graph.contexts)
+    graph = dataclasses.replace(graph, contexts=contexts)
+    profile = simulate(graph)
+    assert simulate(graph, shuffle_seed=2) == profile
+    return profile
+
+
+def test_mac_adds_the_products_of_a_fiber() -> None:
+    # 12 products at 4 per cycle. t=1, 4: pairs; 7: the sum leaves with S0; 8: a pair; 11: its sum; 12: an empty fiber
+    # and the end of the group; 13: D.
+    out = np.full(2 * 6, np.nan)
+    profile = unit_run("block_mac", ["0 2 S0 1 S0 S1 D", "1 0 S0 0 S0 S1 D", None], 1, SUMS, out)
+    assert times(profile) == [(0, 8), (1, 12), ("empty", 13), (0, 13), ("done", 14)]
+    sums = [LEFT[0] @ RIGHT[1] + LEFT[2] @ RIGHT[0], LEFT[1] @ RIGHT[0]]
+    np.testing.assert_allclose(out.reshape(2, 2, 3), sums, rtol=1e-15)
+    assert (profile.effectual_multiplies, profile.additions) == (36, 12 + 6 + 6)
+
+
+def test_mac_tells_groups_from_fibers_and_reuses_a_ring() -> None:
+    out = np.zeros(6)  # room for one: numbers start anew
+    with pytest.raises(GraphError, match="array 'out' has room for 1 tiles only"):
+        unit_run("block_mac", ["0 S0 1 S0 D", "0 S0 0 S0 D", None], 1, SUMS, out)
+    run = unit_run("block_mac", ["0 S0 1 S1 S1 D", "0 S0 0 S1 S1 D", "4 5 S0 S0 D"], 1, SUMS | {"ring": 1}, out)
+    assert [token for token, _ in run.sinks["sink 0"]] == [("val", 0), ("val", 0), ("stop", 0), ("stop", 0), ("done",)]
+    np.testing.assert_allclose(out.reshape(2, 3), LEFT[1] @ RIGHT[0], rtol=1e-15)
+    with pytest.raises(GraphError, match="port a has Stop 0, port b has Val 0"):
+        unit_run("block_mac", ["S0 D", "0 S0 D", None], 1, SUMS, out)
+
+
+@pytest.mark.parametrize("capacity", [0, 1])
+def test_accumulate_keeps_a_tile_per_key(capacity: int) -> None:
+    # Two iterations of the reduced loop, keys 4 7 and 4; products take 3 cycles each, every drained tile 2. With room
+    # for one tile, key 7 and then key 4 again each write a run of one.
+    params = {**SUMS, "depth": 2, "levels": (2,), "sizes": (9,), "drain_cycles_per_entry": 2,
+              "capacity_entries": capacity, "entry_value_bytes": 24, "entry_metadata_bytes": 4,
+              "tensor": 0}  # fmt: skip
+    out = np.zeros(2 * 6)
+    graph = unit_graph("block_accumulate", ["0 1 S0 D", "4 7 S0 4 S1 D", "0 2 S0 1 S1 D", "1 0 S0 0 S1 D"], 2,
+                       params=params, tensors=("Z",))  # fmt: skip
+    arrays = {"a": LEFT.reshape(-1), "b": RIGHT.reshape(-1), "out": out}
+    graph = dataclasses.replace(
+        graph, contexts=tuple(dataclasses.replace(c, arrays=arrays) if c.name == "unit" else c for c in graph.contexts)
+    )
+    profile = simulate(graph)
+    assert [token for token, _ in profile.sinks["sink 0"]] == [("val", 4), ("val", 7), ("stop", 0), ("done",)]
+    assert [token for token, _ in profile.sinks["sink 1"]] == [("val", 0), ("val", 1), ("stop", 0), ("done",)]
+    np.testing.assert_allclose(
+        out.reshape(2, 2, 3), [LEFT[0] @ RIGHT[1] + LEFT[1] @ RIGHT[0], LEFT[2] @ RIGHT[0]], rtol=1e-15
+    )
+    unit = next(c for c in profile.contexts if c.name == "unit")
+    assert unit.busy == 3 * 3 + 2 + 2 * 2 + 1  # products, stops, drain, its end
+    moved = {(row.direction, row.values_bytes, row.metadata_bytes) for row in profile.traffic}
+    assert moved == ({("write", 48, 8), ("read", 48, 8)} if capacity else set())

@@ -32,7 +32,7 @@ from mapper.workload import Workload
 from tuner.evaluate import evaluate
 
 PRESETS = (
-    "comal", "comal-hbm", "cpu-simd", "extensor", "gamma", "onyx", "opal", "rda", "tensor-core-2to4",
+    "comal", "comal-hbm", "cpu-simd", "extensor", "gamma", "onyx", "opal", "rda", "rda-blocks", "tensor-core-2to4",
 )  # fmt: skip
 ENDLESS = ("comal", "comal-hbm")
 FINITE = tuple(name for name in PRESETS if name not in ENDLESS)

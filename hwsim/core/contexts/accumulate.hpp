@@ -2,6 +2,7 @@
 #pragma once
 
 #include "align.hpp"
+#include "block.hpp"
 #include "table.hpp"
 
 namespace hwsim {
@@ -31,8 +32,9 @@ struct Runs {
 // Pairs (key, value) are summed while `outer` is inside its fiber, one per cycle; at its Stop n all sums leave in key
 // order: one fiber of crd_1, for each of its coordinates a fiber of crd_2, and so on, closed by Stop n, Stop n+1, ...
 // With `drain_cycles_per_entry` 0 the drain is a single turn; else every entry takes that long, and the end a cycle.
-inline Task accumulate(Unit& u, In outer, std::vector<KeyStream> keys, In val, std::vector<Out> out_crd, Out out_val,
-                       AccumulatePlan plan) {
+// With `tiles` values are numbers of tiles, of which `right` has the second factors if it is connected.
+inline Task accumulate(Unit& u, In outer, std::vector<KeyStream> keys, In val, In right, std::vector<Out> out_crd,
+                       Out out_val, AccumulatePlan plan, std::unique_ptr<TileSums> tiles = nullptr) {
   const std::size_t order = keys.size();
   const std::int64_t m = plan.depth, entry_bytes = plan.entry_value_bytes + plan.entry_metadata_bytes;
   SumTable sums(plan.key_space(), plan.larger);
@@ -46,6 +48,13 @@ inline Task accumulate(Unit& u, In outer, std::vector<KeyStream> keys, In val, s
       key.in.peek(u);
     }
     PEEK(v, val);
+    Token w = v;
+    if (right.connected()) {
+      PEEK(r, right);
+      if (v.is_stop() || v.is_done() || r.is_stop() || r.is_done() ? r != v : false)
+        u.misaligned({{"a", v}, {"b", r}});
+      w = r;
+    }
     if (o.is_val() && (v.is_val() || v.is_empty())) {
       std::int64_t packed = 0;
       for (std::size_t q = 0; q < order; ++q) {
@@ -56,7 +65,7 @@ inline Task accumulate(Unit& u, In outer, std::vector<KeyStream> keys, In val, s
                  ", its extent is " + std::to_string(plan.sizes[q]) + ".");
         packed = packed * plan.sizes[q] + c.bits;
       }
-      if (v.is_val()) {
+      if (v.is_val() || (right.connected() && w.is_val())) {
         if (plan.capacity_entries && runs.keys.add(packed, 0.0) &&
             std::int64_t(runs.keys.entries()) > plan.capacity_entries) {
           const std::int64_t n = std::int64_t(runs.keys.drain().size()) - 1;
@@ -66,11 +75,13 @@ inline Task accumulate(Unit& u, In outer, std::vector<KeyStream> keys, In val, s
           plan.account->write.add(n * plan.entry_value_bytes, n * plan.entry_metadata_bytes);
           runs.spilled_entries += n, u.record.spilled += n;
         }
-        u.record.additions += !sums.add(packed, v.number());
+        if (!tiles) u.record.additions += !sums.add(packed, v.number());
+        else if (tiles->add(u, packed, v, right.connected() ? w : Token::empty())) sums.add(packed, 0.0);
       }
       keys.back().in.drop(u);
       val.drop(u);
-      u.end_turn();
+      if (right.connected()) right.drop(u);
+      u.end_turn(tiles ? tiles->interval() : 1);
       continue;
     }
     if (o.is_val()) {
@@ -81,6 +92,7 @@ inline Task accumulate(Unit& u, In outer, std::vector<KeyStream> keys, In val, s
       if (v.bits >= m - 2) outer.drop(u);
       if (v.bits >= m - 1) ended = v.bits;
       val.drop(u);
+      if (right.connected()) right.drop(u);
       u.end_turn();
       continue;
     }
@@ -95,6 +107,7 @@ inline Task accumulate(Unit& u, In outer, std::vector<KeyStream> keys, In val, s
         CLOSE(key, v.bits);
       }
       val.drop(u);
+      if (right.connected()) right.drop(u);
     } else if (ended != o.bits + m - 1) {
       u.misaligned({{"outer", o}, {"val", Token::stop(ended)}});
     }
@@ -123,7 +136,8 @@ inline Task accumulate(Unit& u, In outer, std::vector<KeyStream> keys, In val, s
       for (std::size_t q = changed; q < order; ++q) {
         PUSH(out_crd[q], Token::val(current[q]));
       }
-      PUSH(out_val, Token::val(sum));
+      const Token left = tiles ? tiles->leave(u, packed) : Token::val(sum);
+      PUSH(out_val, left);
       if (plan.drain_cycles_per_entry) u.end_turn(plan.drain_cycles_per_entry);
       std::swap(previous, current);
       first = false;
