@@ -114,6 +114,7 @@ class SearchModel(_Strict):
     regret: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
     transfer: Words = []
     early_stop: bool = False
+    sample: Annotated[int, Field(ge=2)] | None = None
 
 
 class LimitsModel(_Strict):

@@ -30,7 +30,7 @@ SAMPLERS = (
 )  # fmt: skip
 DUPLICATES = ("sum", "error")
 OVER_INPUTS = ("mean", "worst")
-UNUSED = ("regret", "transfer", "early_stop")
+UNUSED = ("regret", "transfer", "early_stop", "sample")
 """Settings that are no part of the identity where they are off."""
 
 ALL_RELATED = "all"
@@ -75,7 +75,8 @@ class SearchSettings:
     ``over_inputs``: what of several inputs counts (``OVER_INPUTS``). Beside the budget, ``minutes`` of a run end it
     between two batches, and so does an expected gain below ``regret`` in several batches in a row. ``transfer``: names
     of studies whose best mappings come first, or ``ALL_RELATED``. ``early_stop`` cuts simulations short that cannot
-    improve the front any more.
+    improve the front any more. ``sample``: candidates are compared by simulations of one in so many rows before some
+    are simulated whole.
     """
 
     sampler: str
@@ -91,6 +92,7 @@ class SearchSettings:
     regret: float | None = None
     transfer: tuple[str, ...] = ()
     early_stop: bool = False
+    sample: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,6 +192,9 @@ def read_spec(document: Document, *, folder: Path, name: str, in_memory: Collect
     if search.early_stop and "latency_cycles" not in model.objectives:
         text = "early_stop counts cycles, so latency_cycles must be an objective"
         raise document.error(("search", "early_stop"), text, key=True)
+    if search.sample is not None and search.sampler.startswith("sparseloom"):
+        text = f"sample helps to choose among candidates, but sampler {search.sampler} simulates all that it proposes"
+        raise document.error(("search", "sample"), text, key=True)
     if search.regret is not None and not search.sampler.startswith("sparseloom"):
         text = f"regret is what the model of sampler sparseloom expects, got sampler {search.sampler}"
         raise document.error(("search", "regret"), text, key=True)

@@ -84,6 +84,11 @@ class Crew:
         answers = self._answers("simulate", questions, self._seconds)
         return [Simulation(str(a), {}, None, 0.0) if isinstance(a, WorkerLost) else a for a in answers]
 
+    def sample(self, mappings: Sequence[Mapping], limits: Limits, share: int) -> list[dict[str, list[float]] | None]:
+        """``Worker.sample`` of each; None also for one that is overdue or whose worker dies."""
+        answers = self._answers("sample", [(m, limits, share) for m in mappings], self._seconds)
+        return [None if isinstance(a, WorkerLost) else a for a in answers]
+
     def _answers(self, method: str, questions: Sequence[tuple[Any, ...]], seconds: float | None = None) -> list[Any]:
         """Results of a method of workers, or the WorkerLost that came instead."""
         task = Task(self._session, method, seconds)

@@ -16,14 +16,18 @@ from mapper.mapping import Mapping
 from studies.records import StudyHandle, TrialRecord, VerdictRecord
 from studies.store import StudyStore
 from tuner.crew import Crew
-from tuner.dominance import dominance_verdicts, stop_of, with_intervals
+from tuner.dominance import Floats, dominance_verdicts, stop_of, with_intervals
 from tuner.problem import Problem
 from tuner.rows import baseline_draft, draft, repeated, screened, simulated
 from tuner.samplers import batch_seed
-from tuner.search import Search
+from tuner.search import Proposal, Search
 from tuner.selection import confident_verdicts, select
 from tuner.stopping import Stopping
+from tuner.sub_problem import corrected
 from tuner.work import DescentSettings, Screening, Stop
+
+SAMPLED = 3
+"""Drafts simulated in part for each that is simulated whole."""
 
 Report = Callable[["Progress"], None]
 
@@ -124,6 +128,8 @@ class _Loop:
         mappings = [p.mapping for p in (proposals[n] for n in new) if p.mapping is not None]
         for n, screening in zip(new, self._crew.screen(mappings), strict=True):
             drafts[n] = self._screened(drafts[n], screening)
+        self._judge(drafts, new)
+        self._sample(drafts, new, proposals)
         chosen = self._select(batch, drafts, new)
         running = [m for n in chosen if (m := proposals[n].mapping)]
         results = self._crew.simulate(running, self._limits, [self._stop(drafts[n]) for n in chosen])
@@ -147,22 +153,46 @@ class _Loop:
             return found
         return dataclasses.replace(found, verdicts=confident_verdicts(found.estimate, spec.budgets, spec.limits.tokens))
 
-    def _select(self, batch: int, drafts: list[TrialRecord], new: list[int]) -> list[int]:
-        """Numbers of the drafts to simulate; the others get the verdict that says why not, and so do those that are
-        simulated all the same, to audit it."""
-        search, objectives = self._problem.spec.search, self._problem.spec.objectives
+    def _judge(self, drafts: list[TrialRecord], new: list[int]) -> None:
+        """Gives drafts their intervals, and the verdict that they cannot improve the front."""
+        objectives = self._problem.spec.objectives
         guessed = [n for n in new if drafts[n].estimate]
         estimates = with_intervals([drafts[n].estimate or {} for n in guessed], self._rows, objectives)
         found = dominance_verdicts(estimates, self._rows, objectives)
         for n, estimate, (safe, sure) in zip(guessed, estimates, found, strict=True):
             verdicts = (*safe, *drafts[n].verdicts)  # what is proven comes first
             drafts[n] = dataclasses.replace(drafts[n], estimate=estimate, verdicts=verdicts or sure)
-        limits = ("token-limit", "budget")
-        open_ = [n for n in guessed if not any(v.rule in limits for v in drafts[n].verdicts)]
+
+    def _sample(self, drafts: list[TrialRecord], new: list[int], proposals: Sequence[Proposal]) -> None:
+        """Simulates a part of the problem for the best ``SAMPLED`` times as many drafts as will be simulated whole."""
+        search, objectives = self._problem.spec.search, self._problem.spec.objectives
+        able = [n for n in new if drafts[n].estimate and not drafts[n].verdicts]
+        count = SAMPLED * min(search.batch, self._stopping.left)
+        if search.sample is None or not able:
+            return
+        points = self._points([drafts[n] for n in able])
+        best, _ = select(points, np.ones(len(able), bool), count, 0.0, 0, explore=False)
+        mappings = [m for k in best if (m := proposals[able[k]].mapping)]
+        for k, pairs in zip(best, self._crew.sample(mappings, self._limits, search.sample), strict=True):
+            if pairs is not None:
+                estimate = {**(drafts[able[k]].estimate or {}), "sample": pairs}
+                (estimate,) = corrected([estimate], self._rows, objectives)
+                drafts[able[k]] = dataclasses.replace(drafts[able[k]], estimate=estimate, fidelity="sample")
+
+    def _points(self, rows: Sequence[TrialRecord]) -> Floats:
+        """float64[rows, objectives]: what is known of rows before they are simulated."""
+        known = [{**(row.estimate or {}), **(row.estimate or {}).get("corrected", {})} for row in rows]
+        return np.array([[own[o] for o in self._problem.spec.objectives] for own in known])
+
+    def _select(self, batch: int, drafts: list[TrialRecord], new: list[int]) -> list[int]:
+        """Numbers of the drafts to simulate; the others get the verdict that says why not, and so do those that are
+        simulated all the same, to audit it."""
+        search, limits = self._problem.spec.search, ("token-limit", "budget")
+        open_ = [n for n in new if drafts[n].estimate and not any(v.rule in limits for v in drafts[n].verdicts)]
         if not open_:
             return []
         count = min(search.batch, self._stopping.left)
-        points = np.array([[(drafts[n].estimate or {})[o] for o in objectives] for n in open_])
+        points = self._points([drafts[n] for n in open_])
         passed = np.array([not drafts[n].verdicts for n in open_])
         first = [k for k, n in enumerate(open_) if drafts[n].origin and passed[k]][:count]
         others = [k for k in range(len(open_)) if k not in first]

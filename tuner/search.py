@@ -16,7 +16,7 @@ from mapper.space import MappingSpace
 from mapper.violation import Violation
 from studies.pareto import pareto_front
 from studies.records import TransferRecord, TrialRecord
-from studies.spec import SearchSettings
+from studies.spec import OBJECTIVES, SearchSettings
 from tuner.descent import Descent
 from tuner.dominance import IN_SIMULATION
 from tuner.mapping_domain import Estimate
@@ -153,13 +153,14 @@ class Search:
         import optuna
 
         known = None if row.failure else row.values or _told(row)
+        measured = {o: known[o] for o in OBJECTIVES if o in known} if known and row.ran else None
         trial = optuna.trial.create_trial(
             state=optuna.trial.TrialState.COMPLETE if known else optuna.trial.TrialState.PRUNED,
             values=[known[o] for o in self._objectives] if known else None,
             params=dict(row.params),
             distributions={n: optuna.distributions.json_to_distribution(d) for n, d in row.distributions.items()},
             constraints={"legal": -1.0 if known else 1.0},
-            user_attrs={UNSIMULATED: not row.ran, MEASURED: row.values},
+            user_attrs={UNSIMULATED: not row.ran, MEASURED: measured},
             system_attrs={GENERATION: self._completed // POPULATION} if known else {},
         )
         self._completed += known is not None

@@ -11,12 +11,12 @@ from mapper.canonical import plain
 from mapper.errors import IllegalMapping, StudyError
 from mapper.mapping import Mapping
 from mapper.space import MappingSpace
-from mapper.workload import Workload
 from studies.frames import front
 from studies.records import StudyContents, StudyHandle, TransferRecord
 from studies.spec import ALL_RELATED
 from studies.store import StudyStore
 from tuner.problem import Problem
+from tuner.sub_problem import within
 
 
 def transfers(problem: Problem, store: StudyStore, study: StudyHandle) -> tuple[TransferRecord, ...]:
@@ -48,24 +48,6 @@ def adapted(space: MappingSpace, mapping: Mapping) -> Mapping | None:
     except (IllegalMapping, LookupError, ValueError):  # of a program that fits by its text, loops may not
         return None
     return None if space.violations(found) else found
-
-
-def within(mapping: Mapping, workload: Workload) -> Mapping:
-    """The mapping with every tile that is no smaller than its index cut to the next smaller power of two, if any."""
-    extents = workload.variant(mapping.variant).extents
-    loops = tuple(
-        dataclasses.replace(
-            own,
-            tiles=tuple(
-                (index, small)
-                for index, tile in own.tiles
-                for small in [tile if tile < sizes[index] else 1 << (max(1, sizes[index] - 1).bit_length() - 1)]
-                if small < sizes[index]
-            ),
-        )
-        for own, sizes in zip(mapping.loops, extents, strict=True)
-    )
-    return dataclasses.replace(mapping, loops=loops)
 
 
 def _related(problem: Problem, store: StudyStore, study: StudyHandle) -> list[StudyContents]:

@@ -16,14 +16,17 @@ from costmodel import Statistics, estimate, screen
 from costmodel.bounds import bounds
 from hwsim import Limits
 from mapper.canonical import plain
+from mapper.legality import violations
 from mapper.mapping import Mapping
 from mapper.space import MappingSpace
+from mapper.workload import Workload
 from studies.records import VerdictRecord
 from studies.spec import OBJECTIVES
 from tuner.descent import Descent, descend
 from tuner.evaluate import TOO_SLOW, Evaluation, StorageCache, evaluate
 from tuner.over_inputs import combined, joined
 from tuner.selection import confident_verdicts
+from tuner.sub_problem import sub_problem, within
 
 FORBIDDEN = 1e6
 """Score of a mapping that may not be simulated: above every sum of log objectives."""
@@ -71,6 +74,7 @@ class Worker:
     def __init__(self, space: MappingSpace, over_inputs: str = "mean") -> None:
         self.space, self._over_inputs = space, over_inputs
         self._statistics, self._storage = Statistics(), StorageCache()
+        self._parts: dict[tuple[str, int], Workload | None] = {}
 
     def screen(self, mapping: Mapping) -> Screening:
         """Legality, capacity, then the model and its lower bounds, for every input until one forbids the mapping."""
@@ -148,6 +152,32 @@ class Worker:
         if self._over_inputs == "worst":
             return stop.cycles
         return stop.cycles * len(self.space.inputs) - sum(int(own["latency_cycles"]) for own in done.values())
+
+    def sample(self, mapping: Mapping, limits: Limits, share: int) -> dict[str, list[float]] | None:
+        """[estimated, simulated] by objective of the mapping on one in ``share`` rows (``sub_problem``); None if there
+        is no such part, or the mapping is illegal or fails there."""
+        parts = [self._part(name, share) for name in self.space.inputs]
+        pairs = [part and self._compared(part, mapping, limits) for part in parts]
+        known = [pair for pair in pairs if pair]
+        if len(known) < len(pairs):
+            return None
+        return {o: [joined([p[o][k] for p in known], self._over_inputs) for k in range(2)] for o in OBJECTIVES}
+
+    def _compared(self, part: Workload, mapping: Mapping, limits: Limits) -> dict[str, list[float]] | None:
+        machine, own = self.space.machine_of(mapping), within(mapping, part)
+        if violations(part, own, machine) or screen(part, own, machine, self._statistics):
+            return None
+        guess = plain(estimate(part, own, machine, statistics=self._statistics))
+        try:
+            run = evaluate(part, own, machine, limits, self._storage)
+        except Exception:  # the simulation of the whole will tell
+            return None
+        return None if run.failure else {o: [float(guess[o]), float(run.summary[o])] for o in OBJECTIVES}
+
+    def _part(self, name: str, share: int) -> Workload | None:
+        if (name, share) not in self._parts:
+            self._parts[name, share] = sub_problem(self.space.inputs[name], share)
+        return self._parts[name, share]
 
     def run(self, mapping: Mapping, limits: Limits, name: str, most_cycles: int | None = None) -> Evaluation:
         """The full evaluation for one input, outputs included."""
