@@ -6,9 +6,8 @@ Every data set that SPARSELOOM_DATA has is one study, through its leading block 
 simulation takes a fraction of a second: a matrix A in Z = A * A (or A * A^T), S = A . (P * Q) and Y = A * X, a tensor
 of three modes in MTTKRP and TTM. Random mappings that pass the screening are simulated on ``rda``. In each study
 intervals of nominal 90 % are calibrated on three random quarters and tested on the fourth, in ten such splits. Where
-estimates are exact more rows than promised lie inside, as an interval holds all or none of them: a measure of which more
-than the nominal share is exact cannot be covered less. Sets with too few rows
-are one study together.
+estimates are exact more rows than promised lie inside, as an interval holds all or none of them: a measure that is
+exact more often than promised is covered more often, too. Sets with too few rows are one study together.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Tilings that the model chooses, against those of others; and the model's choice against an exhaustive list.
 
-    python benchmarks/tilings.py [--quick] [--json FILE]
+    python benchmarks/tilings.py [--quick] [--json FILE] [--question NAME]
 
 * ``tilings``: SpMSpM A * A (A * A^T where A is not square) on matrices, MTTKRP and TTM (rank 16) on tensors, under
   two settings: ``extensor`` (buffers of 60 KiB per operand tile, an accumulator of 64 KiB, 64-bit values, 68 bytes
@@ -12,10 +12,8 @@
   exact walk of its growing tiles counts.
 * ``regret``: of all matrices, counted bytes of the shape that the model picks from a stated grid, and of the one that
   its search finds, over those of the grid's best.
-* ``extensor``: wiki-Vote squared on ``extensor``, our estimate and simulation beside published cycle counts. The
-  preset has no level between DRAM and the buffers of its lanes, so two things are shown: the time that DRAM needs for
-  the published tiles of the shared 30 MB buffer (one lane; TeAAL's specification: 1536 x 8192 x all, order N2, K2,
-  M2, results as 64-bit coordinates and values), and whole runs on 128 lanes that all load for themselves.
+
+With --json rows are also appended to FILE.rows as they come: a run that was stopped goes on where it was.
 
 Published by D2T2 (MICRO 2025, abstract) on matrices that it does not name there: 2.54 times Tailors' speed, 1.13 times
 less than DRT, 1.22 to 48.94 times less than conservative (SpMSpM), up to 34.31 times (TTM, MTTKRP).
@@ -29,7 +27,8 @@ import json
 import math
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -56,20 +55,10 @@ RANK, LANES = 16, 128
 GRID = (1, 8, 32, 128, 256, 512, 1024, 0)
 """Extents of the exhaustive list per index, 0: whole; 512 shapes of three indices."""
 
-PUBLISHED = {"reported": 681_000, "Sparseloop": 767_977, "TeAAL": 616_754}
-"""Cycles of wiki-Vote squared on ExTensor, as in the artifact of TeAAL (MICRO 2023)."""
-
-SHARED_BUFFER, SHARED_TILES = 30 << 20, {"i": 1536, "k": 8192, "j": 16384}
-"""Of ExTensor, as in TeAAL's specification of wiki-Vote: 12 x 64 x 128 micro-tiles of 128."""
-
-GRIDS = ((128, 1), (64, 2), (32, 4), (16, 8), (8, 16))
-"""Lanes over rows and columns of the result."""
-
-MOST_TOKENS = 400_000_000
-
 Row = dict[str, Any]
 
 
+@lru_cache(maxsize=1)
 def product(name: str) -> Any:
     """The workload A * A, or A * A^T."""
     from mapper.datasets import find_data, load_tensor
@@ -82,8 +71,9 @@ def product(name: str) -> Any:
     return Workload(parse_program("Z(i,j) = A(i,k) * B(k,j)"), {"A": a, "B": b})
 
 
-def tensor_kernels(name: str) -> Iterator[tuple[str, Any]]:
-    """MTTKRP and TTM of a tensor's first three modes."""
+@lru_cache(maxsize=1)
+def tensor_kernels(name: str) -> dict[str, Any]:
+    """MTTKRP and TTM of a tensor of three modes, nothing of others."""
     from mapper.datasets import find_data, load_tensor
     from mapper.notation import parse_program
     from mapper.synthetic import generate
@@ -91,10 +81,12 @@ def tensor_kernels(name: str) -> Iterator[tuple[str, Any]]:
 
     x = load_tensor(find_data(name, None))
     if x.ndim != 3:
-        return
+        return {}
     b, c = (generate("dense", shape=(x.shape[m], RANK), seed=m) for m in (1, 2))
-    yield "MTTKRP", Workload(parse_program("Z(i,r) = X(i,j,k) * B(j,r) * C(k,r)"), {"X": x, "B": b, "C": c})
-    yield "TTM", Workload(parse_program("Z(i,j,r) = X(i,j,k) * C(k,r)"), {"X": x, "C": c})
+    return {
+        "MTTKRP": Workload(parse_program("Z(i,r) = X(i,j,k) * B(j,r) * C(k,r)"), {"X": x, "B": b, "C": c}),
+        "TTM": Workload(parse_program("Z(i,j,r) = X(i,j,k) * C(k,r)"), {"X": x, "C": c}),
+    }
 
 
 def orders_of(kernel: str) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
@@ -193,97 +185,6 @@ def regret(name: str, machine: Any) -> Row:
     }  # fmt: skip
 
 
-def published(machine: Any, quick: bool) -> list[Row]:
-    """wiki-Vote squared: DRAM time of the published tiles; of two lists of mappings on 128 lanes, tiles of 128 over
-    rows as published and others, the one that the model finds fastest. Simulated unless ``quick``."""
-    from costmodel import Statistics, estimate, screen
-    from mapper.canonical import plain
-    from mapper.legality import violations
-
-    workload, statistics = product("wiki-Vote.mtx.gz"), Statistics()
-    rows, fastest = [_shared(workload, machine, statistics, quick)], dict[str, tuple[float, Row, Any]]()
-    for label, mapping in extensor_mappings(workload, machine, statistics, quick):
-        if violations(workload, mapping, machine) or screen(workload, mapping, machine, statistics):
-            continue
-        guess = estimate(workload, mapping, machine, statistics=statistics)
-        if guess.tokens <= MOST_TOKENS and guess.latency_cycles < fastest.get(label, (math.inf,))[0]:
-            row = {
-                "question": "extensor", "list": label, "loops": plain(mapping.loops[0]),
-                "residency": mapping.residency, "estimated_cycles": guess.latency_cycles,
-                "estimated_bytes": guess.traffic_bytes, "limit": guess.bottleneck,
-            }  # fmt: skip
-            fastest[label] = (guess.latency_cycles, row, mapping)
-    for _, row, mapping in fastest.values():
-        if not quick:
-            result = _run(workload, mapping, machine)
-            row |= {"simulated_cycles": result.latency_cycles, "simulated_bytes": result.traffic_bytes}
-        rows.append(row)
-    return rows
-
-
-def _shared(workload: Any, machine: Any, statistics: Any, quick: bool) -> Row:
-    """Bytes over bandwidth of the published tiles in one buffer for all; partial results stay in it, so they are not
-    written twice."""
-    from dataclasses import replace
-
-    from costmodel import predict_traffic
-    from costmodel.tile_search import Frame
-    from mapper.canonical import plain
-    from mapper.formats import parse_format
-
-    machine = machine.with_fields(buffer_bytes=SHARED_BUFFER // 2, accumulator_bytes=None)
-    frame = Frame(workload, machine, ("i", "k", "j"), ("j", "k", "i"), statistics=statistics)
-    mapping = frame.mapping(tuple(SHARED_TILES[i] for i in frame.tiles))
-    kinds = {**dict(mapping.formats), "Z": parse_format("coo", 2).kinds}
-    mapping = replace(mapping, formats=tuple(sorted(kinds.items())))
-    moved = sum(t.bytes for t in predict_traffic(workload, mapping, machine, statistics=statistics))
-    row = {
-        "question": "extensor", "list": "DRAM time of the published tiles", "loops": plain(mapping.loops[0]),
-        "residency": mapping.residency, "estimated_cycles": moved / machine.bytes_per_cycle, "estimated_bytes": moved,
-        "limit": "memory bandwidth",
-    }  # fmt: skip
-    if not quick:
-        counted = _run(workload, mapping, machine).traffic_bytes
-        row |= {"simulated_cycles": round(counted / machine.bytes_per_cycle), "simulated_bytes": counted}
-    return row
-
-
-def _run(workload: Any, mapping: Any, machine: Any) -> Any:
-    from hwsim import Limits
-    from tuner.evaluate import evaluate
-
-    result = evaluate(workload, mapping, machine, Limits(max_tokens=4 * MOST_TOKENS))
-    if result.failure is not None:
-        raise SystemExit(f"simulation failed: {result.failure}")
-    return result
-
-
-def extensor_mappings(workload: Any, machine: Any, statistics: Any, quick: bool) -> Iterator[tuple[str, Any]]:
-    """(list, mapping) with lanes over rows and columns of the result."""
-    from dataclasses import replace
-
-    from costmodel.tile_search import Frame
-
-    def mapped(
-        inner: tuple[str, ...], tiles: tuple[str, ...], sides: dict[str, int], residency: str, lanes: tuple[int, int]
-    ) -> Any:
-        frame = Frame(workload, machine, inner, tiles, residency, statistics=statistics)
-        mapping = frame.mapping(tuple(min(sides[i], e) for i, e in zip(tiles, frame.extents, strict=True)))
-        loops, extents = mapping.loops[0], workload.extents[0]
-        count = ((i, min(n, loops.steps(i, extents[i]))) for i, n in zip("ij", lanes, strict=True))
-        own = tuple((i, n, "balanced") for i, n in count if n > 1)
-        return replace(mapping, loops=(replace(loops, parallel=own),))
-
-    for inner in (("i", "j", "k"), ("i", "k", "j")):
-        yield "tiles of 128", mapped(inner, ("i", "j", "k"), dict.fromkeys("ijk", 128), "lru", (LANES, 1))
-    if not quick:
-        orders = ("i", "j", "k"), ("j", "i", "k"), ("j", "k", "i")
-        for tiles, residency, lanes in itertools.product(orders, ("lru", "keep"), GRIDS):
-            for sides in itertools.product((16, 64, 128), (256, 1024), (32, 128, 512)):
-                by_index = dict(zip("ijk", sides, strict=True))
-                yield "fastest by the model", mapped(("i", "k", "j"), tiles, by_index, residency, lanes)
-
-
 def summarize(rows: list[Row]) -> Row:
     """Geometric means and ranges of others over ours."""
     summary: Row = {}
@@ -299,6 +200,8 @@ def summarize(rows: list[Row]) -> Row:
                 }  # fmt: skip
     for measure in ("regret", "searched_over_best"):
         found = [r[measure] for r in rows if r["question"] == "regret"]
+        if not found:
+            continue
         summary[measure] = {"geomean": float(np.exp(np.log(found).mean())), "worst": max(found), "sets": len(found)}
     return summary
 
@@ -323,41 +226,49 @@ def print_rows(rows: list[Row], summary: Row) -> None:
     for row in (r for r in rows if r["question"] == "regret"):
         print(f"regret {row['data']:<24} {row['regret']:.4f} of {row['points']} points, {row['fitting']} fit, "
               f"{row['counted']} counted; searched {row['searched_over_best']:.4f}")  # fmt: skip
-    for measure in ("regret", "searched_over_best"):
+    for measure in (m for m in ("regret", "searched_over_best") if m in summary):
         print(f"{measure}: geometric mean {summary[measure]['geomean']:.4f}, worst {summary[measure]['worst']:.4f}")
-    print("wiki-Vote on extensor: " + ", ".join(f"{name} {cycles:,}" for name, cycles in PUBLISHED.items()))
-    for row in (r for r in rows if r["question"] == "extensor"):
-        ran = f", simulated {row['simulated_cycles']:,}" if row.get("simulated_cycles") else ""
-        tiles = " ".join(f"{i}/{t}" for i, t in row["loops"]["tiles"])
-        lanes = " x ".join(str(n) for _, n, _ in row["loops"]["parallel"]) or "1"
-        print(f"  {row['list']} ({tiles}; {row['residency']}; lanes {lanes}): estimated {row['estimated_cycles']:,.0f} "
-              f"cycles{ran}, {row['estimated_bytes'] / 1e6:.1f} MB; limited by {row['limit']}")  # fmt: skip
+
+
+def tasks(quick: bool, question: str | None) -> Iterator[tuple[str, Callable[[], list[Row]]]]:
+    """(name, what makes its rows) of everything that is asked."""
+    machines = settings()
+    matrices, tensors = (MATRICES[: QUICK[0]], TENSORS[: QUICK[1]]) if quick else (MATRICES, TENSORS)
+    if question in (None, "tilings"):
+        for name, (setting, own) in itertools.product(matrices, machines.items()):
+            yield f"{setting} SpMSpM {name}", partial(_compared, name, setting, own, "SpMSpM")
+        for name, kernel, (setting, own) in itertools.product(tensors, ("MTTKRP", "TTM"), machines.items()):
+            yield f"{setting} {kernel} {name}", partial(_compared, name, setting, own, kernel)
+    if question in (None, "regret"):
+        for name in matrices[:1] if quick else matrices:
+            yield f"regret {name}", lambda name=name: [regret(name, machines["extensor"])]  # type: ignore[misc]
+
+
+def _compared(name: str, setting: str, machine: Any, kernel: str) -> list[Row]:
+    workload = product(name) if kernel == "SpMSpM" else tensor_kernels(name).get(kernel)
+    return [] if workload is None else [compared(name, kernel, workload, setting, machine)]
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="few sets, nothing simulated")
     parser.add_argument("--json", type=Path, help="file for summary and rows")
+    parser.add_argument("--question", choices=("tilings", "regret"), help="this alone")
     options = parser.parse_args()
 
-    machines, started, rows = settings(), time.perf_counter(), list[Row]()
-    machine = machines["extensor"]
-    matrices, tensors = (MATRICES[: QUICK[0]], TENSORS[: QUICK[1]]) if options.quick else (MATRICES, TENSORS)
-    jobs = [("SpMSpM", name, product(name)) for name in matrices]
-    jobs += [(kernel, name, workload) for name in tensors for kernel, workload in tensor_kernels(name)]
-    for (kernel, name, workload), (setting, own) in itertools.product(jobs, machines.items()):
-        rows.append(compared(name, kernel, workload, setting, own))
-        ratios = ", ".join(
-            f"{m} {b / rows[-1]['bytes']['ours']:.2f}" for m, b in rows[-1]["bytes"].items() if m != "ours"
-        )
-        print(
-            f"{setting} {kernel} {name}: {rows[-1]['seconds']:.0f} s; times our bytes: {ratios}",
-            file=sys.stderr,
-            flush=True,
-        )
-    for name in matrices[:1] if options.quick else matrices:
-        rows.append(regret(name, machine))
-    rows += published(machine, options.quick)
+    started, kept = time.perf_counter(), options.json and options.json.with_suffix(options.json.suffix + ".rows")
+    rows: list[Row] = [json.loads(line) for line in kept.read_text().splitlines()] if kept and kept.exists() else []
+    done = {row["task"] for row in rows}
+    for name, run in tasks(options.quick, options.question):
+        if name in done:
+            continue
+        begun = time.perf_counter()
+        fresh = [{"task": name, **row} for row in run()]
+        rows += fresh
+        print(f"{name}: {time.perf_counter() - begun:.0f} s", file=sys.stderr, flush=True)
+        if kept:
+            with kept.open("a") as file:
+                file.writelines(json.dumps(row) + "\n" for row in fresh)
     summary = summarize(rows) | {"seconds": time.perf_counter() - started}
     print_rows(rows, summary)
     print(f"{summary['seconds']:.0f} s")
