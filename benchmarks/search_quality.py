@@ -124,9 +124,7 @@ def gather(rows: Sequence[Row], tasks: Sequence[Task], names: Sequence[str]) -> 
     own = {(r["task"], r["tool"], r["seed"]): r for r in rows}
     for task in (t for t in tasks if not t.prior):
         own |= {(task.name, "ours, no prior", s): r for (t, n, s), r in own.items() if t == task.name and n == OWN}
-    seeds = sorted(
-        {s for _, _, s in own if all((t.name, n, s) in own for t in tasks for n in names)}
-    )
+    seeds = sorted({s for _, _, s in own if all((t.name, n, s) in own for t in tasks for n in names)})
     curves = {n: np.array([[curve(t, own[t.name, n, s]["outcomes"]) for s in seeds] for t in tasks]) for n in names}
     failed = {
         n: np.array(
@@ -139,9 +137,7 @@ def gather(rows: Sequence[Row], tasks: Sequence[Task], names: Sequence[str]) -> 
     return Results(tasks, curves, least, failed, seconds)
 
 
-def interval(
-    measure: Any, results: Results, name: str, rng: np.random.Generator
-) -> tuple[float, float, float]:
+def interval(measure: Any, results: Results, name: str, rng: np.random.Generator) -> tuple[float, float, float]:
     """``measure(rival's curves, own curves)`` over all seeds, and its 95 % interval over seeds drawn again."""
     rival, own = results.curves[name], results.curves[OWN]
     count = own.shape[1]

@@ -238,4 +238,3 @@ class TableEncoding:
                 return None
             node = node[knob][params[knob]]
         return node[None]
-

@@ -14,12 +14,16 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from mapper.formats import COMPRESSED, DENSE, Kinds, block_of
+from mapper.formats import COMPRESSED, DENSE, Format, Kinds, block_of, parse_format
 from mapper.levels import Ints, LevelArrays, starts
 from mapper.machine import Machine
 from mapper.mapping import Loops, Mapping
+from mapper.matrix_stack import MatrixStack
+from mapper.pattern import REGULAR_FILL
 from mapper.program import Access, Program
+from mapper.regularity import measure_blocks
 from mapper.storage import Storage
+from mapper.tensor import SparseTensor
 from mapper.workload import Workload
 
 
@@ -121,6 +125,18 @@ def block_plan(workload: Workload, mapping: Mapping, machine: Machine, number: i
     if uneven or apart or not {*loops.order[-2:]} & set(kept) or max(sides.values()) == 1:
         return None
     return BlockPlan(number, rows, inner, cols, 0 if rows in pairs[0] else 1, tuple(sorted(sides.items())))
+
+
+def offered_blocks(tensor: SparseTensor, machine: Machine) -> tuple[Format, ...]:
+    """Formats in blocks that are searched where the user names none: on a machine that multiplies blocks, for matrices
+    whose entries fill the blocks that take least memory as far as a pattern is called regular."""
+    if not machine.block_operations_per_cycle or tensor.ndim != 2 or tensor.density == 1.0:
+        return ()
+    found = measure_blocks(MatrixStack(tensor), machine.value_bytes, machine.coordinate_bytes)
+    if found.fill < REGULAR_FILL or found.rows * found.columns == 1:
+        return ()
+    name = f"{found.rows}x{found.columns}"
+    return (parse_format(f"dense,{name}" if found.rows == found.columns else f"bcsr({name})", 2),)
 
 
 def _alone(workload: Workload, mapping: Mapping, number: int) -> bool:

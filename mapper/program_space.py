@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from mapper.blocks import offered_blocks
 from mapper.dtypes import FP32
 from mapper.errors import IllegalMapping
 from mapper.formats import Format, offered_formats, pads, writable
@@ -284,7 +285,7 @@ class ProgramSpace:
         keeps = tensor in pattern_sensitive(program) and data.density < 1.0
         return [
             form
-            for form in offered_formats(data)
+            for form in (*offered_formats(data), *offered_blocks(data, self.machine))
             if (tensor not in program.producers or writable(form.kinds)) and not (keeps and pads(form.kinds))
         ]
 

@@ -8,12 +8,13 @@ import numpy as np
 import pytest
 
 from mapper.area import area_parts_mm2
-from mapper.blocks import BlockPlan, block_plan, grid_storage
+from mapper.blocks import BlockPlan, block_plan, grid_storage, offered_blocks
 from mapper.formats import parse_format
 from mapper.legality import violations
-from mapper.machine import load_machine
+from mapper.machine import Machine, load_machine
 from mapper.mapping import Loops, Mapping
 from mapper.notation import parse_program
+from mapper.space import MappingSpace
 from mapper.storage import Layout, store_tensor
 from mapper.synthetic import generate
 from mapper.tensor import SparseTensor
@@ -113,3 +114,20 @@ def test_grid_of_a_stored_tensor(kinds: tuple[str, ...], tiles: tuple[int, ...],
     for block, r, c in zip(blocks, start[0] + at[-2] * 2, start[1] + at[-1] * 3, strict=True):
         found[r : r + 2, c : c + 3] = block.reshape(3, 2).T if transposed else block.reshape(2, 3)
     np.testing.assert_array_equal(found, values)
+
+
+def test_blocks_are_offered_to_matrices_that_fill_them() -> None:
+    def offered(tensor: SparseTensor, machine: Machine = MACHINE) -> list[str]:
+        return [str(form) for form in offered_blocks(tensor, machine)]
+
+    mask = generate("bigbird", shape=(256, 256), block=32, seed=0)
+    assert offered(mask) == ["dense,32x32"] and offered(mask, load_machine("rda")) == []
+    oblong = generate("block_sparse", shape=(64, 64), block=[1, 16], density=0.2, seed=0)
+    assert offered(oblong) == ["bcsr(1x16)"]  # sides go with modes, so the loops must
+    assert offered(generate("uniform", shape=(64, 64), density=0.1, seed=0)) == []
+    assert offered(SparseTensor.from_dense(np.ones((8, 8)))) == []
+    program = parse_program("Z(i,j) = P(i,k) * B(k,j)")
+    values = SparseTensor.from_dense(np.ones((256, 32)))
+    space = MappingSpace(Workload(program, {"P": mask, "B": values}), MACHINE)
+    drawn = (space.sample(np.random.default_rng(seed)) for seed in range(40))
+    assert any(block_plan(next(iter(space.inputs.values())), mapping, MACHINE, 0) for mapping in drawn)
