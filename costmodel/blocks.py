@@ -64,9 +64,7 @@ def _grid(nest: Nest, plan: BlockPlan) -> Nest:
     mapping = Mapping((), (own.loops[plan.number],), kept, own.residency, joins=own.joins)
     grid = Model(Workload(Program((statement,)), tensors), mapping, model.level, model.statistics)
     slices = lane_slices(model.workload, model.mapping, (plan.number,))[plan.number]
-    found = Nest(grid, 0, set(), slices)
-    found.number = plan.number
-    return found
+    return Nest(grid, 0, set(), slices)
 
 
 def grid_tensor(tensor: SparseTensor, sides: Sequence[int]) -> SparseTensor:
@@ -81,7 +79,7 @@ class _BlockTally(Tally):
 
     def __init__(self, nest: Nest, walk: BlockWalk, region: Region, reduction: Reduction | None) -> None:
         super().__init__(walk.nest, region, reduction, walk.machine)
-        self._elements, self._plan = nest, walk.plan
+        self._elements, self._plan, self.label = nest, walk.plan, f"S{nest.number}"
 
     def run(self) -> Work:
         work = super().run()

@@ -107,7 +107,8 @@ def region_transfers(
         return []
     found = [_load(nest, n, machine) for n, operand in enumerate(nest.operands) if operand.stored]
     if reduction is not None:
-        found += _spills(walk.nest, reduction, walk.machine) if walk else _spills(nest, reduction, machine)
+        own, sums = (walk.nest, walk.machine) if walk else (nest, machine)
+        found += _spills(own, reduction, sums, f"S{nest.number}")
     layout = dict(region.stored).get(nest.statement.target.tensor)
     return [*found, _store(nest, layout, entries, machine)] if layout is not None and entries else found
 
@@ -168,14 +169,14 @@ def _load_turns(requests: Floats, fibers: Floats, ahead: int) -> Floats:
     return np.maximum(fibers, (requests + fibers * (ahead - 1) / 2) / ahead)
 
 
-def _spills(nest: Nest, reduction: Reduction, machine: Machine) -> list[Transfer]:
+def _spills(nest: Nest, reduction: Reduction, machine: Machine, label: str) -> list[Transfer]:
     shape, capacity = reduction.shape, reduction.shape.capacity(machine)
     per_lane = reduction.scopes.per_lane(reduction.spilled, nest.lanes)
     total, tensor = float(per_lane.sum()), nest.statement.target.tensor
     if not total:
         return []
     values, metadata = total * machine.value_bytes, total * machine.coordinate_bytes * shape.keys
-    port = f"spill {tensor} of S{nest.number}"
+    port = f"spill {tensor} of {label}"
     found = []
     for way in ("write", "read"):
         traffic = TensorTraffic(tensor, "spill", way, values, metadata)

@@ -91,6 +91,26 @@ def test_sampled_mappings(name: str, small: bool) -> None:
     assert (np.exp(np.mean(close, axis=0)) < [1.05, 1.01, 1.03, 1.3]).all()
 
 
+def test_a_product_by_blocks_among_other_statements() -> None:
+    rng = np.random.default_rng(8)
+    a, c = blocked(rng, (16, 16)), blocked(rng, (8, 16))
+    b = SparseTensor.from_dense(rng.integers(1, 9, (16, 8)) * 1.0)
+    program = parse_program("T(i,k) = relu(A(i,k))\nY(i,j) = T(i,k) * B(k,j)\nZ(i,l) = Y(i,j) * C(j,l)")
+    workload, whole = Workload(program, {"A": a, "B": b, "C": c}), ("dense", "4x4")
+    loops = (Loops(("i", "k")), Loops(("i", "k", "j"), (("i", 8),), (("i", 2, "block"),)), Loops(("j", "i", "l")))
+    kinds = (("A", ("dense", "compressed")), ("B", ("dense",) * 2), *((t, whole) for t in "CTY"), ("Z", ("dense",) * 2))
+    mapping = Mapping((True, True), loops, kinds)
+    machine = BLOCKS.with_fields(accumulator_bytes=200)
+    assert [block_plan(workload, mapping, machine, n) is not None for n in range(3)] == [False, True, True]
+    result = evaluate(workload, mapping, machine, Limits())
+    assert result.failure is None
+    found = estimate(workload, mapping, machine, statistics=Statistics())
+    assert found.traffic_bytes == pytest.approx(result.traffic_bytes, rel=0.05)
+    assert [step.name for step in found.steps] == [name for name, _ in result.profiles]
+    assert sum(t.bytes for t in count_traffic(workload, mapping, machine)) == result.traffic_bytes
+    assert bounds(workload, mapping, machine, statistics=Statistics()).traffic_bytes <= result.traffic_bytes
+
+
 def test_cycles_of_dense_blocks_by_hand() -> None:
     """One strip of 4 blocks of 16 x 16 times 4 blocks: the products, 16 cycles each, follow one another."""
     rng = np.random.default_rng(0)
