@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import BrokenExecutor, Executor, Future
+from concurrent.futures import BrokenExecutor, CancelledError, Executor, Future
 from concurrent.futures import TimeoutError as Overdue
 from dataclasses import dataclass
 from numbers import Real
@@ -30,6 +30,9 @@ DIRECTIONS = ("minimize", "maximize")
 
 PATIENCE = 3
 """Asks in a row whose regret estimate must be below the threshold."""
+
+BROKEN = (BrokenExecutor, CancelledError)
+"""What an executor raises that has gone: a pool whose process died, a cluster whose scheduler did."""
 
 Values = float | Sequence[float] | Mapping[str, float]
 
@@ -157,7 +160,7 @@ class Optimizer:
         while points := self.ask(batch):
             try:
                 self._evaluate(points, evaluate, executor, timeout)
-            except BrokenExecutor as error:
+            except BROKEN as error:
                 self._pending.clear()
                 raise StudyError(f"the executor broke ({error}): {len(self.trials)} told trials are kept") from error
         assert self.stopped is not None
@@ -170,7 +173,7 @@ class Optimizer:
         for point, future in zip(points, futures, strict=True):
             try:
                 values = evaluate(point) if future is None else future.result(timeout)
-            except BrokenExecutor:
+            except BROKEN:
                 raise
             except Overdue as error:
                 self.tell(point, failure=_overdue(future, timeout, error))

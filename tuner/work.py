@@ -16,6 +16,7 @@ from costmodel import Statistics, estimate, screen
 from costmodel.bounds import bounds
 from hwsim import Limits
 from mapper.canonical import plain
+from mapper.errors import StudyError
 from mapper.legality import violations
 from mapper.mapping import Mapping
 from mapper.space import MappingSpace
@@ -210,5 +211,7 @@ class Task:
 
     def __call__(self, *args: Any) -> Any:
         """The result of the method; one at a time, as a worker keeps caches."""
+        if self.session not in _workers:
+            raise StudyError("a worker has not got the data of the study: is its version of sparseloom another?")
         with _turn:
             return getattr(_workers[self.session], self.method)(*args)

@@ -26,6 +26,7 @@ from studies.spec import load_spec
 from tuner.crew import Crew
 from tuner.problem import Problem, load_problem
 from tuner.session import open_session, run_session
+from tuner.work import Task
 
 SPEC = """
 program: Z(i,j) = A(i,k) * B(k,j)
@@ -187,6 +188,19 @@ def test_a_scheduler_that_goes_away_leaves_a_study_to_resume(tmp_path: Path, sch
     assert session.study.finished is None
     session.store.close()
     assert rows(problem) == rows(loaded(tmp_path / "whole"))
+
+
+def test_workers_of_another_version_are_refused(
+    tmp_path: Path, scheduler: tuple[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tuner.dask_executor.VERSIONS", ("2", "3"))
+    with pytest.raises(StudyError, match="install the same sparseloom there"):
+        Crew(loaded(tmp_path).space, "mean", scheduler=scheduler[0])
+
+
+def test_a_task_without_its_data_says_so() -> None:
+    with pytest.raises(StudyError, match="a worker has not got the data of the study"):
+        Task("unknown", "screen")(None)
 
 
 def test_schedulers_that_are_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

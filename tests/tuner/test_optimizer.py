@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
-from concurrent.futures import BrokenExecutor, ThreadPoolExecutor
+from concurrent.futures import BrokenExecutor, Future, ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -236,6 +236,28 @@ def test_a_dead_worker_loses_nothing_that_was_told() -> None:
     assert len(tuner.trials) == 2
     tuner.run(seconds)
     assert len(tuner.trials) == 6
+
+
+class Gone(ThreadPoolExecutor):
+    """Forgets the third task, as the client of a cluster does when the scheduler goes away."""
+
+    left = 2
+
+    def submit(self, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+        self.left -= 1
+        if self.left >= 0:
+            return super().submit(function, *args, **kwargs)
+        forgotten: Future[Any] = Future()
+        forgotten.cancel()
+        return forgotten
+
+
+def test_a_scheduler_that_went_away_is_no_failure_of_points() -> None:
+    tuner = Optimizer(compiler(), seed=0, evaluations=6, ingredients=QUICK)
+    with Gone(1) as pool, pytest.raises(StudyError, match="2 told trials are kept"):
+        tuner.run(seconds, batch=2, executor=pool)
+    tuner.run(seconds)
+    assert [t.failure for t in tuner.trials] == [None] * 6
 
 
 def test_bad_use() -> None:
