@@ -3,8 +3,8 @@
 The largest tile grows with every extent, so what fits is found by bisection, and a shape that does not fit rules out
 all larger ones. From a few starts (the largest square that fits, one long side each, the best corners of the space)
 the search moves to the best of its neighbours until none is better: one extent a step up or down, or one up while
-another gives way until the tile fits again. Extents are 2**n, 3 * 2**n and the whole of an index; one or two hundred
-shapes are looked at, of thousands.
+another gives way until the tile fits again; where none is better, steps twice and four times as long are tried. Extents
+are 2**n, 3 * 2**n and the whole of an index; a few hundred shapes are looked at, of thousands.
 """
 
 from __future__ import annotations
@@ -30,6 +30,10 @@ Shape = tuple[int, ...]
 ORDERS_SEARCHED = 3
 """Orders of tile loops that are searched, where none is given: those that look best at the largest square."""
 
+
+STEPS = (1, 2, 4)
+"""Steps on the grid of extents, the next where the one before leads nowhere: traffic has bumps where edge tiles change,
+and cliffs where the result no longer fits."""
 
 CORNERS = 2
 """Starts among shapes whose sides are whole or 1: those of least traffic."""
@@ -153,10 +157,13 @@ class _Descent:
 
     def _descended(self, shape: Shape) -> Shape:
         while True:
-            best = min(self._neighbours(shape), key=lambda s: (self._value(s), s), default=shape)
-            if self._value(best) >= self._value(shape):
+            for reach in STEPS:
+                best = min(self._neighbours(shape, reach), key=lambda s: (self._value(s), s), default=shape)
+                if self._value(best) < self._value(shape):
+                    shape = best
+                    break
+            else:
                 return shape
-            shape = best
 
     def _value(self, shape: Shape) -> float:
         if shape not in self._known:
@@ -182,10 +189,10 @@ class _Descent:
             return None
         return tuple(e if m == n else _rounded(self._grids[m], min(low, e)) for m, e in enumerate(extents))
 
-    def _neighbours(self, shape: Shape) -> list[Shape]:
+    def _neighbours(self, shape: Shape, reach: int) -> list[Shape]:
         found = []
         for n in range(len(shape)):
-            for step in (-1, 1):
+            for step in (-reach, reach):
                 moved = self._moved(shape, n, step)
                 if moved is None:
                     continue
