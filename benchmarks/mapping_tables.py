@@ -15,7 +15,6 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -105,7 +104,7 @@ class Table:
     start: tuple[float, ...]
     ranges: dict[str, tuple[Any, ...]]
 
-    @cached_property
+    @property
     def size(self) -> int:
         return len(self.values)
 
