@@ -59,25 +59,26 @@ def _matern52(squared: FloatArray) -> tuple[FloatArray, FloatArray]:
 class Evidence:
     """The log posterior of hyperparameters given observations, with its gradient.
 
-    ``squared``: float64[groups, n, n], squared distances per group; ``residual``: float64[n], y less the mean of the
-    trend; ``trend``: float64[n, n], the covariance of the trend.
+    ``levels``: per group float64[n, values], 1 for the value that an observation has of those that occur, which are
+    few; ``squared``: per group float64[values, values], their squared distances; ``residual``: float64[n], y less the
+    mean of the trend; ``trend``: float64[n, n], the covariance of the trend.
     """
 
-    squared: FloatArray
+    levels: Sequence[FloatArray]
+    squared: Sequence[FloatArray]
     residual: FloatArray
     trend: FloatArray
     priors: Sequence[Prior]
 
     def negative(self, theta: FloatArray) -> tuple[float, FloatArray]:
         """-log posterior up to a constant and its gradient, at log (length scales, amplitudes, noise)."""
-        groups = len(self.squared)
+        groups, count = len(self.squared), len(self.residual)
         joint, additive, noise = np.exp(2 * theta[groups:])
-        apart = np.exp(-2 * theta[:groups])[:, None, None] * self.squared
-        shared, shared_slope = _matern52(apart.sum(axis=0))
-        own, own_slope = _matern52(groups * apart)
-        added = own.mean(axis=0)
+        apart = [scale * own for scale, own in zip(np.exp(-2 * theta[:groups]), self.squared, strict=True)]
+        alone = [_matern52(groups * own) for own in apart]
+        shared, shared_slope = _matern52(sum(b @ own @ b.T for b, own in zip(self.levels, apart, strict=True)))
+        added = sum(b @ own @ b.T for b, (own, _) in zip(self.levels, alone, strict=True)) / groups
         kernel = joint * shared + additive * added
-        count = len(self.residual)
         try:
             lower = cholesky(kernel + self.trend + noise * np.eye(count), lower=True)
         except LinAlgError:
@@ -86,8 +87,9 @@ class Evidence:
         inner = cho_solve((lower, True), np.eye(count)) - np.outer(alpha, alpha)  # d value / d K = inner / 2
         value = 0.5 * float(self.residual @ alpha) + float(np.log(np.diag(lower)).sum())
         gradient = np.empty_like(theta)
-        slopes = joint * shared_slope + additive * own_slope  # d K / d log l_g = ... * r_g^2
-        gradient[:groups] = 0.5 * np.einsum("gij,gij,ij->g", slopes, apart, inner)
+        weight = joint * shared_slope * inner  # d K / d log l_g = r_g^2 (joint slope + additive slope)
+        for g, (b, own, (_, slope)) in enumerate(zip(self.levels, apart, alone, strict=True)):
+            gradient[g] = 0.5 * float((own * (b.T @ weight @ b + additive * slope * (b.T @ inner @ b))).sum())
         gradient[groups] = joint * float((inner * shared).sum())
         gradient[groups + 1] = additive * float((inner * added).sum())
         gradient[groups + 2] = noise * float(np.trace(inner))
@@ -126,12 +128,13 @@ class GaussianProcess:
         count = int(groups.max()) + 1
         units = _Units.of(values, prior)
         chosen = _subset(values, rng)
-        few = features[chosen]
-        squared = np.stack([cdist(few[:, groups == g], few[:, groups == g], "sqeuclidean") for g in range(count)])
+        known = [_values(features[chosen][:, groups == g]) for g in range(count)]
+        levels = [np.eye(len(values))[index] for values, index in known]
+        squared = [cdist(values, values, "sqeuclidean") for values, _ in known]
         basis = units.basis(prior, len(values))[chosen]
         residual = units.scaled(values)[chosen] - basis @ TREND_MEAN
         own = (priors or Priors()).of(count)
-        evidence = Evidence(squared, residual, (basis * TREND_VARIANCE) @ basis.T, own)
+        evidence = Evidence(levels, squared, residual, (basis * TREND_VARIANCE) @ basis.T, own)
         return cls.at(_most_probable(evidence, own, rng), features, groups, values, prior)
 
     @classmethod
@@ -225,15 +228,19 @@ def _covariance(
 ) -> FloatArray:
     """float64[left, right] of points given by scaled inputs and basis."""
     joint, additive = np.exp(2 * theta[-3:-1])
+    kernel = joint * matern52(cdist(left[0], right[0], "sqeuclidean"))
     count = len(theta) - 3
-    distance = np.zeros((len(left[0]), len(right[0])))
-    added = np.zeros_like(distance)
     for group in range(count):
-        own = cdist(left[0][:, groups == group], right[0][:, groups == group], "sqeuclidean")
-        distance += own
-        added += matern52(count * own)
-    kernel = joint * matern52(distance) + (additive / count) * added
+        (a, rows), (b, columns) = (_values(inputs[:, groups == group]) for inputs, _ in (left, right))
+        kernel += (additive / count) * matern52(count * cdist(a, b, "sqeuclidean"))[rows][:, columns]
     return np.asarray(kernel + (left[1] * TREND_VARIANCE) @ right[1].T, np.float64)
+
+
+def _values(rows: FloatArray) -> tuple[FloatArray, npt.NDArray[np.int64]]:
+    """The rows that occur, and for every row which of them it is. A projection tells rows apart; where rounding tells
+    apart equal ones, some occur twice, which does no harm."""
+    _, first, index = np.unique(rows @ np.cos(np.arange(1, rows.shape[1] + 1)), return_index=True, return_inverse=True)
+    return rows[first], index
 
 
 def _subset(values: FloatArray, rng: np.random.Generator) -> npt.NDArray[np.int64]:

@@ -28,8 +28,8 @@ class Ingredients:
     """Switches, for comparison. ``prior``: the estimate as prior mean. ``classifier``: of failures. ``local_search``:
     beside drawn candidates. ``fantasies``: a batch foresees its own results. ``log_objective``: positive quantities are
     modelled by their logarithm. ``exploration``: what deviations are multiplied by in the expected improvement; below
-    1 a search of few evaluations settles sooner. ``candidates``: points drawn per suggestion; ``starts`` and ``rounds`` of
-    local search. ``startup``: evaluations before the model is asked. ``priors``: of the hyperparameters."""
+    1 a search of few evaluations settles sooner. ``candidates``: points drawn per suggestion; ``starts`` and ``rounds``
+    of local search. ``startup``: evaluations before the model is asked. ``priors``: of the hyperparameters."""
 
     prior: bool = True
     classifier: bool = True

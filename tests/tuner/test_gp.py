@@ -85,9 +85,11 @@ def test_one_observation_by_hand() -> None:
 
 
 def evidence(priors: Priors) -> Evidence:
-    squared = np.stack([cdist(FEATURES[:, g == GROUPS], FEATURES[:, g == GROUPS], "sqeuclidean") for g in range(3)])
+    squared = [cdist(FEATURES[:, g == GROUPS], FEATURES[:, g == GROUPS], "sqeuclidean") for g in range(3)]
     basis = np.column_stack([np.ones(9), PRIOR - PRIOR.mean()])
-    return Evidence(squared, VALUES - VALUES.mean() - basis[:, 1], (basis * TREND_VARIANCE) @ basis.T, priors.of(3))
+    return Evidence(
+        [np.eye(9)] * 3, squared, VALUES - VALUES.mean() - basis[:, 1], (basis * TREND_VARIANCE) @ basis.T, priors.of(3)
+    )
 
 
 @pytest.mark.parametrize("priors", [Priors(), Priors(length=Gamma(1.3, 0.1), noise=Gamma(1.1, 30.0))])
@@ -130,6 +132,17 @@ def test_conditioning_equals_recomputation() -> None:
     dreamt = everything.condition(new, new_prior)
     assert dreamt.predict(at, at_prior)[0] == pytest.approx(process.predict(at, at_prior)[0])
     assert (dreamt.predict(at, at_prior)[1] <= process.predict(at, at_prior)[1] + 1e-12).all()
+
+
+def test_values_that_occur_again_are_looked_up() -> None:
+    coarse = np.round(2 * np.random.default_rng(8).random((30, 4))) / 2
+    values, at = coarse.sum(axis=1), np.round(2 * np.random.default_rng(9).random((20, 4))) / 2
+    process = GaussianProcess.at(THETA, coarse, GROUPS, values)
+    covariance = slow_kernel(THETA, coarse, coarse) + 1 + 0.05**2 * np.eye(30)
+    assert process.factor @ process.factor.T == pytest.approx(covariance)
+    cross = slow_kernel(THETA, coarse, at) + 1
+    mean = cross.T @ np.linalg.solve(covariance, (values - values.mean()) / values.std())
+    assert process.predict(at)[0] == pytest.approx(values.mean() + values.std() * mean)
 
 
 def test_it_learns_which_parameter_matters() -> None:
