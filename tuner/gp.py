@@ -32,7 +32,7 @@ ROOT5 = math.sqrt(5.0)
 TREND_MEAN, TREND_VARIANCE = np.array([0.0, 1.0]), np.array([1.0, 0.25])
 """Of b0 and b1."""
 
-MOST_FITTED = 150
+MOST_FITTED = 120
 """Hyperparameters are fitted to at most so many observations, the best half of them and others drawn from the rest."""
 
 STARTS, POLISHED, STEPS = 16, 2, 40
