@@ -15,7 +15,6 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -105,7 +104,7 @@ class Table:
     start: tuple[float, ...]
     ranges: dict[str, tuple[Any, ...]]
 
-    @cached_property
+    @property
     def size(self) -> int:
         return len(self.values)
 
@@ -113,8 +112,7 @@ class Table:
 def load(name: str, folder: Path = FOLDER) -> Table:
     """The table of a case, built as far as it is not there yet."""
     problem = load_problem(spec_from_values(CASES[name], folder=Path("."), name=name))
-    identity = {**problem.identity, "cycles": CYCLES, "tokens": TOKENS}
-    path = folder / f"{name}-{content_hash(identity)[:16]}.jsonl"
+    path = folder / f"{name}-{content_hash(_identity(problem))[:16]}.jsonl"
     path.parent.mkdir(parents=True, exist_ok=True)
     lines = _finished(path)
     if not lines or "end" not in lines[-1]:
@@ -124,6 +122,12 @@ def load(name: str, folder: Path = FOLDER) -> Table:
                 file.write(f"{json.dumps(line)}\n")
         lines = _finished(path)
     return _table(name, problem.space, lines)
+
+
+def _identity(problem: Problem) -> dict[str, Any]:
+    """What decides a table, which how a study searches does not."""
+    kept = ("program", "data", "machine", "space", "versions")
+    return {**{key: problem.identity[key] for key in kept}, "cycles": CYCLES, "tokens": TOKENS}
 
 
 def _finished(path: Path) -> list[dict[str, Any]]:
@@ -208,7 +212,7 @@ def main() -> None:
         started = time.perf_counter()
         table = load(name, given.tables)
         good = table.values[~np.isnan(table.values[:, 0]), 0]
-        reasons = Counter((f or "").rpartition(": ")[2] for f in table.failures if f)
+        reasons = Counter(f.split(": ")[1] for f in table.failures if f)
         print(
             f"{name:<18}{table.size:>6} mappings, {100 * (1 - len(good) / table.size):4.1f} % fail {dict(reasons)}, "
             f"least {good.min():.0f} median {np.median(good):.0f} cycles, default {table.start[0]:.0f}; "

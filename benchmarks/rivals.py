@@ -65,7 +65,7 @@ def random_legal(task: Task, seed: int, budget: int) -> Run:
 
 
 def ours(metric: str = "default", prior: bool = True, **switches: Any) -> Tool:
-    """This package, with some ingredients switched."""
+    """The package itself, with some ingredients switched."""
 
     def run(task: Task, seed: int, budget: int) -> Run:
         domain = task.domain(metric, prior and task.prior)

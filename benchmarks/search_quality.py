@@ -84,19 +84,19 @@ def finished(path: Path | None) -> list[Row]:
     return rows
 
 
-def run_all(tasks: Sequence[Task], names: Sequence[str], seeds: int, path: Path | None) -> list[Row]:
-    """Every tool on every task with every seed."""
+def run_all(tasks: Sequence[Task], names: Sequence[str], seeds: int, budget: int, path: Path | None) -> list[Row]:
+    """Every tool on every task with every seed, ``budget`` evaluations or more of each."""
     every = {**tools()[0], **ABLATIONS}
     rows = finished(path)
     if path:
         path.write_text("".join(json.dumps(r) + "\n" for r in rows))
-    done = {(r["task"], r["tool"], r["seed"]) for r in rows}
+    done = {(r["task"], r["tool"], r["seed"]) for r in rows if len(r["outcomes"]) >= budget}
     for seed in range(seeds):
         for task in tasks:
             for name in names:
                 if (task.name, name, seed) in done or (name == "ours, no prior" and not task.prior):
                     continue
-                run = every[name](task, seed, BUDGETS[-1])
+                run = every[name](task, seed, budget)
                 rows.append(
                     {"task": task.name, "tool": name, "seed": seed, "outcomes": run.outcomes, "seconds": run.seconds}
                 )
@@ -119,9 +119,12 @@ def curve(task: Task, outcomes: Sequence[Sequence[float] | None]) -> Floats:
     return np.array([hypervolume(every[:n], reference) for n in range(1, len(every) + 1)]) / whole
 
 
-def gather(rows: Sequence[Row], tasks: Sequence[Task], names: Sequence[str]) -> Results:
-    """The curves of ``names`` on ``tasks``. Where there is no prior, ours is also ours without."""
-    own = {(r["task"], r["tool"], r["seed"]): r for r in rows}
+def gather(rows: Sequence[Row], tasks: Sequence[Task], names: Sequence[str], budget: int) -> Results:
+    """The first ``budget`` evaluations of ``names`` on ``tasks``; where there is no prior, ours stands for both."""
+    own = {
+        (r["task"], r["tool"], r["seed"]): {**r, "outcomes": r["outcomes"][:budget]}
+        for r in rows if len(r["outcomes"]) >= budget
+    }  # fmt: skip
     for task in (t for t in tasks if not t.prior):
         own |= {(task.name, "ours, no prior", s): r for (t, n, s), r in own.items() if t == task.name and n == OWN}
     seeds = sorted({s for _, _, s in own if all((t.name, n, s) in own for t in tasks for n in names)})
@@ -162,7 +165,12 @@ def ratio_at(budget: int) -> Any:
 def arrivals(results: Results, name: str) -> Floats:
     """float64[tasks, seeds]: evaluations to come within 5 % of the least."""
     near = results.curves[name] <= 1.05 * results.least[:, None, None]
-    return np.where(near.any(axis=2), near.argmax(axis=2) + 1, BUDGETS[-1] + 1).astype(np.float64)
+    return np.where(near.any(axis=2), near.argmax(axis=2) + 1, near.shape[2] + 1).astype(np.float64)
+
+
+def budgets(results: Results) -> list[int]:
+    """Those that the runs have."""
+    return [b for b in BUDGETS if b <= results.curves[OWN].shape[2]]
 
 
 def summary(results: Results, names: Sequence[str]) -> list[Row]:
@@ -171,7 +179,7 @@ def summary(results: Results, names: Sequence[str]) -> list[Row]:
     for name in names:
         found = results.curves[name]
         line: Row = {"tool": name}
-        for budget in BUDGETS:
+        for budget in budgets(results):
             means = found[:, :, budget - 1].mean(axis=1)
             line[f"best_over_least_{budget}"] = float(np.exp(np.log(means / results.least).mean()))
             line[f"ratio_{budget}"] = interval(ratio_at(budget), results, name, np.random.default_rng(0))
@@ -189,20 +197,21 @@ def summary(results: Results, names: Sequence[str]) -> list[Row]:
 
 def show(title: str, results: Results, lines: Sequence[Row]) -> None:
     """Two tables: mean best over the least, then rival / ours with its interval."""
+    known = budgets(results)
     print(f"\n{title}: {len(results.tasks)} tasks, {results.curves[OWN].shape[1]} seeds")
     print(
-        f"{'tool':<16}" + "".join(f"{f'best/least {b}':>15}" for b in BUDGETS)
+        f"{'tool':<16}" + "".join(f"{f'best/least {b}':>15}" for b in known)
         + f"{'to 5 %':>8}{'x ours':>8}{'failed':>8}{'worst':>8}{'s each':>8}"
     )  # fmt: skip
     for line in lines:
         print(
-            f"{line['tool']:<16}" + "".join(f"{line[f'best_over_least_{b}']:>15.3f}" for b in BUDGETS)
+            f"{line['tool']:<16}" + "".join(f"{line[f'best_over_least_{b}']:>15.3f}" for b in known)
             + f"{line['to_5_percent']:>8.1f}{line['sooner']:>8.2f}{line['failed_percent']:>7.1f}%"
             + f"{line['failed_percent_worst']:>7.1f}%{line['seconds_per_suggestion']:>8.3f}"
         )  # fmt: skip
-    print(f"{'/ ours':<16}" + "".join(f"{f'at {b}':>24}" for b in BUDGETS))
+    print(f"{'/ ours':<16}" + "".join(f"{f'at {b}':>24}" for b in known))
     for line in (line for line in lines if line["tool"] != OWN):
-        parts = (line[f"ratio_{b}"] for b in BUDGETS)
+        parts = (line[f"ratio_{b}"] for b in known)
         print(f"{line['tool']:<16}" + "".join(f"{f'{m:.3f} [{a:.3f}, {b:.3f}]':>24}" for m, a, b in parts))
 
 
@@ -224,11 +233,11 @@ def wins(results: Results, names: Sequence[str]) -> list[Row]:
     difference and its interval."""
 
     def measure(rival: Floats, own: Floats) -> float:
-        return float((own[:, :, 39] - rival[:, :, 39]).mean())
+        return float((own[:, :, BUDGETS[1] - 1] - rival[:, :, BUDGETS[1] - 1]).mean())
 
     found = []
     for name in (n for n in names if n != OWN):
-        own, rival = (results.curves[n][:, :, 39].mean(axis=1) for n in (OWN, name))
+        own, rival = (results.curves[n][:, :, BUDGETS[1] - 1].mean(axis=1) for n in (OWN, name))
         found.append(
             {
                 "tool": name, "higher_in": int((own > rival).sum()), "tasks": len(own),
@@ -254,6 +263,7 @@ def main() -> None:
     parser.add_argument("--tools", nargs="+", help="only these")
     parser.add_argument("--tasks", nargs="+", help="only these")
     parser.add_argument("--seeds", type=int)
+    parser.add_argument("--budget", type=int, default=BUDGETS[-1], help="evaluations of a run")
     parser.add_argument("--tables", type=Path, default=FOLDER, help="folder of the tables of simulations")
     parser.add_argument("--rows", type=Path)
     parser.add_argument("--json", type=Path)
@@ -271,12 +281,12 @@ def main() -> None:
     seeds = given.seeds or (1 if given.quick else 10 if given.ablations else 20)
     for note in notes:
         print(f"note: {note}")
-    rows = run_all(tasks, names, seeds, given.rows)
+    rows = run_all(tasks, names, seeds, given.budget, given.rows)
     print(f"{time.perf_counter() - started:.0f} s; the first {STARTING} points of every run are shared")
-    report(rows, tasks, names, given.json)
+    report(rows, tasks, names, given.budget, given.json)
 
 
-def report(rows: Sequence[Row], tasks: Sequence[Task], names: Sequence[str], path: Path | None) -> None:
+def report(rows: Sequence[Row], tasks: Sequence[Task], names: Sequence[str], budget: int, path: Path | None) -> None:
     """Prints the tables of one and of two objectives, and writes ``path``."""
     told: Row = {"rows": list(rows)}
     one, two = ([t for t in tasks if t.objectives == n] for n in (1, 2))
@@ -289,14 +299,14 @@ def report(rows: Sequence[Row], tasks: Sequence[Task], names: Sequence[str], pat
     }
     for title, chosen in halves.items():
         if chosen and OWN in names:
-            results = gather(rows, chosen, names)
+            results = gather(rows, chosen, names, budget)
             told[title] = summary(results, names)
             show(title, results, told[title])
     if one:
         print()
-        show_each(gather(rows, one, names), names, BUDGETS[0])
-    if two:
-        results = gather(rows, two, names)
+        show_each(gather(rows, one, names, budget), names, BUDGETS[0])
+    if two and budget >= BUDGETS[1]:
+        results = gather(rows, two, names, budget)
         print()
         show_each(results, names, BUDGETS[1])
         told["two objectives"] = wins(results, names)

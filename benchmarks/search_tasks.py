@@ -183,6 +183,9 @@ class TableDomain:
             return every
         return [every[n] for n in sorted(rng.choice(len(every), MOST_NEIGHBOURS, replace=False))]
 
+    def kind(self, point: int) -> Any:
+        return self._table.params[point][0].get("rewrite")
+
     def few(self) -> None:
         """A mapping space is not listed."""
 

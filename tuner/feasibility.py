@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 TREES = 50
 
-THRESHOLDS = (0.5, 0.9)
+THRESHOLDS = (0.75, 0.95)
 """A point less likely to succeed than a threshold is not proposed. The threshold is drawn between these for every
 suggestion: a classifier that is somewhat wrong about a region cannot keep the search out of it for ever."""
 

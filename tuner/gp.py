@@ -1,17 +1,22 @@
 """Gaussian process over mixed features: Matern-5/2, a length scale per group of features, priors, a prior mean.
 
-    y(x) = b0 + b1 m(x) + g(x) + noise,   k(x, x') = s^2 M52(r),   r^2 = sum over groups |x_g - x'_g|^2 / l_g^2
+    y(x) = b0 + b1 m(x) + g(x) + noise,   k(x, x') = s^2 M52(r) + a^2 mean over n groups of M52(n^(1/2) r_g),
+    r_g = |x_g - x'_g| / l_g,   r^2 = sum over groups of r_g^2
+
+The additive part (Duvenaud et al., 2011) learns what a knob does from points that differ in all others, which a handful
+of observations always do; the joint part learns the rest. Length scales grow with the root of the number of groups, as
+distances over all of them do, which n^(1/2) undoes for one.
 
 m is a prior estimate of y (none: b1 = 0). b0 ~ N(0, 1) and b1 ~ N(1, 1/4) are integrated out exactly (Rasmussen and
 Williams, 2006, section 2.7): an estimate that does not follow the data loses its weight. Everything is in units of the
-standard deviation of y; length scales, s and noise maximise their posterior (densities over logarithms).
+standard deviation of y; length scales, s, a and noise maximise their posterior (densities over logarithms).
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +24,7 @@ from scipy.linalg import LinAlgError, cho_solve, cholesky, solve_triangular
 from scipy.optimize import minimize
 from scipy.spatial.distance import cdist
 
+from tuner.hyperpriors import Prior, Priors
 from tuner.permutation_features import FloatArray
 
 ROOT5 = math.sqrt(5.0)
@@ -26,7 +32,7 @@ ROOT5 = math.sqrt(5.0)
 TREND_MEAN, TREND_VARIANCE = np.array([0.0, 1.0]), np.array([1.0, 0.25])
 """Of b0 and b1."""
 
-MOST_FITTED = 150
+MOST_FITTED = 120
 """Hyperparameters are fitted to at most so many observations, the best half of them and others drawn from the rest."""
 
 STARTS, POLISHED, STEPS = 16, 2, 40
@@ -37,106 +43,56 @@ REACH = 5.0
 """Bounds of log hyperparameters around the middle of their prior; noise also has ``SMALLEST_NOISE``."""
 
 
-@dataclass(frozen=True, slots=True)
-class LogNormal:
-    """log x ~ N(middle, spread^2)."""
-
-    middle: float
-    spread: float
-
-    def log_density(self, log_x: FloatArray) -> FloatArray:
-        """Up to a constant."""
-        return -(((log_x - self.middle) / self.spread) ** 2) / 2
-
-    def slope(self, log_x: FloatArray) -> FloatArray:
-        """Derivative of ``log_density``."""
-        return -(log_x - self.middle) / self.spread**2
-
-
-@dataclass(frozen=True, slots=True)
-class Gamma:
-    """x ~ Gamma(shape, rate), its density taken over log x."""
-
-    shape: float
-    rate: float
-
-    @property
-    def middle(self) -> float:
-        """The mode of log x."""
-        return math.log(self.shape / self.rate)
-
-    @property
-    def spread(self) -> float:
-        """Standard deviation of log x near the mode."""
-        return 1 / math.sqrt(self.shape)
-
-    def log_density(self, log_x: FloatArray) -> FloatArray:
-        """Up to a constant."""
-        return self.shape * log_x - self.rate * np.exp(log_x)
-
-    def slope(self, log_x: FloatArray) -> FloatArray:
-        """Derivative of ``log_density``."""
-        return self.shape - self.rate * np.exp(log_x)
-
-
-Prior = LogNormal | Gamma
-
-
-@dataclass(frozen=True, slots=True)
-class Priors:
-    """Of the length scales (None: log-normal, growing with the root of the number of groups, as distances do), of the
-    amplitude s and of the noise, all in units of the standard deviation of y."""
-
-    length: Prior | None = None
-    amplitude: Prior = field(default_factory=lambda: LogNormal(0.0, 1.0))
-    noise: Prior = field(default_factory=lambda: LogNormal(math.log(1e-2), 1.0))
-
-    def of(self, groups: int) -> list[Prior]:
-        """One per hyperparameter: length scales, amplitude, noise."""
-        length = self.length or LogNormal(math.log(0.5 * math.sqrt(groups)), 1.0)
-        return [length] * groups + [self.amplitude, self.noise]
-
-
 def matern52(squared: FloatArray) -> FloatArray:
     """Matern-5/2 correlation of squared scaled distances."""
+    return _matern52(squared)[0]
+
+
+def _matern52(squared: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """The correlation, and what squared distances are multiplied by for its derivative by a log length scale."""
     r = ROOT5 * np.sqrt(squared)
-    return (1 + r + r * r / 3) * np.exp(-r)
+    decay = np.exp(-r)
+    return (1 + r + r * r / 3) * decay, (5 / 3) * (1 + r) * decay
 
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
     """The log posterior of hyperparameters given observations, with its gradient.
 
-    ``squared``: float64[groups, n, n], squared distances per group; ``residual``: float64[n], y less the mean of the
-    trend; ``trend``: float64[n, n], the covariance of the trend.
+    ``levels``: per group float64[n, values], 1 for the value that an observation has of those that occur, which are
+    few; ``squared``: per group float64[values, values], their squared distances; ``residual``: float64[n], y less the
+    mean of the trend; ``trend``: float64[n, n], the covariance of the trend.
     """
 
-    squared: FloatArray
+    levels: Sequence[FloatArray]
+    squared: Sequence[FloatArray]
     residual: FloatArray
     trend: FloatArray
     priors: Sequence[Prior]
 
     def negative(self, theta: FloatArray) -> tuple[float, FloatArray]:
-        """-log posterior up to a constant and its gradient, at log (length scales, amplitude, noise)."""
-        groups = len(self.squared)
-        scales = np.exp(-2 * theta[:groups])
-        amplitude, noise = np.exp(2 * theta[groups]), np.exp(2 * theta[groups + 1])
-        distance = np.tensordot(scales, self.squared, 1)
-        r = ROOT5 * np.sqrt(distance)
-        decay = np.exp(-r)
-        kernel = amplitude * (1 + r + r * r / 3) * decay
+        """-log posterior up to a constant and its gradient, at log (length scales, amplitudes, noise)."""
+        groups, count = len(self.squared), len(self.residual)
+        joint, additive, noise = np.exp(2 * theta[groups:])
+        apart = [scale * own for scale, own in zip(np.exp(-2 * theta[:groups]), self.squared, strict=True)]
+        alone = [_matern52(groups * own) for own in apart]
+        shared, shared_slope = _matern52(sum(b @ own @ b.T for b, own in zip(self.levels, apart, strict=True)))
+        added = sum(b @ own @ b.T for b, (own, _) in zip(self.levels, alone, strict=True)) / groups
+        kernel = joint * shared + additive * added
         try:
-            lower = cholesky(kernel + self.trend + noise * np.eye(len(r)), lower=True)
+            lower = cholesky(kernel + self.trend + noise * np.eye(count), lower=True)
         except LinAlgError:
             return 1e25, np.zeros_like(theta)
         alpha = cho_solve((lower, True), self.residual)
-        inner = cho_solve((lower, True), np.eye(len(r))) - np.outer(alpha, alpha)  # d value / d K = inner / 2
+        inner = cho_solve((lower, True), np.eye(count)) - np.outer(alpha, alpha)  # d value / d K = inner / 2
         value = 0.5 * float(self.residual @ alpha) + float(np.log(np.diag(lower)).sum())
         gradient = np.empty_like(theta)
-        weight = inner * (amplitude * (5 / 3) * (1 + r) * decay)  # d K / d log l_g = ... * squared_g / l_g^2
-        gradient[:groups] = 0.5 * scales * np.tensordot(self.squared, weight, 2)
-        gradient[groups] = float((inner * kernel).sum())
-        gradient[groups + 1] = noise * float(np.trace(inner))
+        weight = joint * shared_slope * inner  # d K / d log l_g = r_g^2 (joint slope + additive slope)
+        for g, (b, own, (_, slope)) in enumerate(zip(self.levels, apart, alone, strict=True)):
+            gradient[g] = 0.5 * float((own * (b.T @ weight @ b + additive * slope * (b.T @ inner @ b))).sum())
+        gradient[groups] = joint * float((inner * shared).sum())
+        gradient[groups + 1] = additive * float((inner * added).sum())
+        gradient[groups + 2] = noise * float(np.trace(inner))
         value -= sum(float(p.log_density(t)) for p, t in zip(self.priors, theta, strict=True))
         gradient -= np.array([float(p.slope(t)) for p, t in zip(self.priors, theta, strict=True)])
         return value, gradient
@@ -172,12 +128,13 @@ class GaussianProcess:
         count = int(groups.max()) + 1
         units = _Units.of(values, prior)
         chosen = _subset(values, rng)
-        few = features[chosen]
-        squared = np.stack([cdist(few[:, groups == g], few[:, groups == g], "sqeuclidean") for g in range(count)])
+        known = [_values(features[chosen][:, groups == g]) for g in range(count)]
+        levels = [np.eye(len(values))[index] for values, index in known]
+        squared = [cdist(values, values, "sqeuclidean") for values, _ in known]
         basis = units.basis(prior, len(values))[chosen]
         residual = units.scaled(values)[chosen] - basis @ TREND_MEAN
         own = (priors or Priors()).of(count)
-        evidence = Evidence(squared, residual, (basis * TREND_VARIANCE) @ basis.T, own)
+        evidence = Evidence(levels, squared, residual, (basis * TREND_VARIANCE) @ basis.T, own)
         return cls.at(_most_probable(evidence, own, rng), features, groups, values, prior)
 
     @classmethod
@@ -189,10 +146,10 @@ class GaussianProcess:
         values: FloatArray,
         prior: FloatArray | None = None,
     ) -> GaussianProcess:
-        """The posterior at given log (length scales, amplitude, noise), in units of the standard deviation of y."""
+        """The posterior at given log (length scales, amplitudes, noise), in units of the standard deviation of y."""
         units = _Units.of(values, prior)
         inputs, basis = features * np.exp(-theta[groups]), units.basis(prior, len(values))
-        covariance = _covariance(theta, inputs, inputs, basis, basis)
+        covariance = _covariance(theta, groups, (inputs, basis), (inputs, basis))
         covariance[np.diag_indices(len(values))] += np.exp(2 * theta[-1])
         factor = cholesky(covariance, lower=True)
         solved = solve_triangular(factor, units.scaled(values) - basis @ TREND_MEAN, lower=True)
@@ -201,11 +158,10 @@ class GaussianProcess:
     def predict(self, features: FloatArray, prior: FloatArray | None = None) -> tuple[FloatArray, FloatArray]:
         """Mean and standard deviation of y without noise, float64[m] each."""
         inputs, basis = self._scaled(features, prior)
-        cross = solve_triangular(
-            self.factor, _covariance(self.theta, self.inputs, inputs, self.basis, basis), lower=True, check_finite=False
-        )
+        shared = _covariance(self.theta, self.groups, (self.inputs, self.basis), (inputs, basis))
+        cross = solve_triangular(self.factor, shared, lower=True, check_finite=False)
         mean = basis @ TREND_MEAN + cross.T @ self.solved
-        own = np.exp(2 * self.theta[-2]) + (basis**2) @ TREND_VARIANCE
+        own = np.exp(2 * self.theta[-3:-1]).sum() + (basis**2) @ TREND_VARIANCE
         deviation = np.sqrt(np.maximum(own - np.einsum("ij,ij->j", cross, cross), 1e-12))
         return self.middle + self.unit * mean, self.unit * deviation
 
@@ -215,10 +171,9 @@ class GaussianProcess:
         """The posterior after one more observation at ``features`` (float64[1, features]): a row is added to the
         Cholesky factor, O(n^2). Without a ``value`` its expectation is taken (a fantasy)."""
         inputs, basis = self._scaled(features, prior)
-        row = solve_triangular(
-            self.factor, _covariance(self.theta, self.inputs, inputs, self.basis, basis), lower=True
-        )[:, 0]
-        own = float(_covariance(self.theta, inputs, inputs, basis, basis)[0, 0] + np.exp(2 * self.theta[-1]))
+        shared = _covariance(self.theta, self.groups, (self.inputs, self.basis), (inputs, basis))
+        row = solve_triangular(self.factor, shared, lower=True)[:, 0]
+        own = float(np.exp(2 * self.theta[-3:]).sum() + (basis[0] ** 2) @ TREND_VARIANCE)
         corner = math.sqrt(max(own - float(row @ row), SMALLEST_NOISE**2))
         count = len(row)
         factor = np.zeros((count + 1, count + 1))
@@ -266,10 +221,26 @@ class _Units:
 
 
 def _covariance(
-    theta: FloatArray, left: FloatArray, right: FloatArray, left_basis: FloatArray, right_basis: FloatArray
+    theta: FloatArray,
+    groups: npt.NDArray[np.int64],
+    left: tuple[FloatArray, FloatArray],
+    right: tuple[FloatArray, FloatArray],
 ) -> FloatArray:
-    kernel = np.exp(2 * theta[-2]) * matern52(cdist(left, right, "sqeuclidean"))
-    return np.asarray(kernel + (left_basis * TREND_VARIANCE) @ right_basis.T, np.float64)
+    """float64[left, right] of points given by scaled inputs and basis."""
+    joint, additive = np.exp(2 * theta[-3:-1])
+    kernel = joint * matern52(cdist(left[0], right[0], "sqeuclidean"))
+    count = len(theta) - 3
+    for group in range(count):
+        (a, rows), (b, columns) = (_values(inputs[:, groups == group]) for inputs, _ in (left, right))
+        kernel += (additive / count) * matern52(count * cdist(a, b, "sqeuclidean"))[rows][:, columns]
+    return np.asarray(kernel + (left[1] * TREND_VARIANCE) @ right[1].T, np.float64)
+
+
+def _values(rows: FloatArray) -> tuple[FloatArray, npt.NDArray[np.int64]]:
+    """The rows that occur, and for every row which of them it is. A projection tells rows apart; where rounding tells
+    apart equal ones, some occur twice, which does no harm."""
+    _, first, index = np.unique(rows @ np.cos(np.arange(1, rows.shape[1] + 1)), return_index=True, return_inverse=True)
+    return rows[first], index
 
 
 def _subset(values: FloatArray, rng: np.random.Generator) -> npt.NDArray[np.int64]:

@@ -95,6 +95,10 @@ class MappingDomain:
             return every
         return [every[n] for n in sorted(rng.choice(len(every), MOST_NEIGHBOURS, replace=False))]
 
+    def kind(self, point: MappingValue) -> str:
+        """The rewriting, on which all other knobs depend."""
+        return point.variant
+
     def few(self) -> None:
         """Mapping spaces are not listed."""
 

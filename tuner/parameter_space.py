@@ -94,6 +94,10 @@ class ParameterSpace:
                     codes[column] = code
             yield tuple(codes)
 
+    def kind(self, codes: Codes) -> int:
+        """All points are alike."""
+        return 0
+
     def few(self) -> list[Codes] | None:
         """All points of a space with at most ``FEW``."""
         return self._every if self.exact and self.size <= FEW else None

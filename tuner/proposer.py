@@ -43,6 +43,9 @@ class Domain(Protocol[P]):
     def neighbours(self, point: P, rng: np.random.Generator) -> Sequence[P]:
         """Legal points that differ little."""
 
+    def kind(self, point: P) -> Hashable:
+        """What decides which other choices a point has: points of different kinds have little in common."""
+
     def few(self) -> Sequence[P] | None:
         """All points, if they are few enough to be listed."""
 
@@ -120,8 +123,9 @@ class _Round(Generic[P]):
             pool = [p for p in pool if p not in self._seen] or self._drawn(1)
             if not pool:
                 break
-            point, score = self._best(surrogate, pool)
-            found.append(Suggestion(point, float(np.exp(score))))
+            point = self._untried(surrogate, pool) or self._best(surrogate, pool)
+            gain = surrogate.gain(self._matrix([point]), self._estimated([point]))
+            found.append(Suggestion(point, float(gain[0])))
             self._seen.add(point)
             surrogate = surrogate.redrawn(self._rng)
             if self._ingredients.fantasies:
@@ -189,12 +193,20 @@ class _Round(Generic[P]):
         order = self._rng.permutation(len(front)) if self._goal.objectives > 1 else np.arange(len(front))
         return [self._history.points[n] for n in front[order][:INCUMBENTS]]
 
-    def _best(self, surrogate: Surrogate, pool: list[P]) -> tuple[P, float]:
+    def _untried(self, surrogate: Surrogate, pool: list[P]) -> P | None:
+        """By turns, where no estimate says what to expect: the best candidate of a kind that was never tried."""
+        if len(self._seen) % 2 or self._estimated(pool) is not None:
+            return None
+        tried = {self._domain.kind(p) for p in self._seen}
+        others = [p for p in pool if self._domain.kind(p) not in tried]
+        return others[int(np.argmax(self._scored(surrogate, others)))] if others else None
+
+    def _best(self, surrogate: Surrogate, pool: list[P]) -> P:
         """The point of highest acquisition that the pool and local search lead to."""
         scores = dict(zip(pool, self._scored(surrogate, pool), strict=True))
         if max(scores.values()) <= NEVER:  # all too likely to fail: the likeliest to succeed
             chances = surrogate.feasibility.probability(self._matrix(pool))
-            return pool[int(np.argmax(chances))], NEVER
+            return pool[int(np.argmax(chances))]
         best = sorted(pool, key=lambda p: -scores[p])[: self._ingredients.starts]
         current = best if self._ingredients.local_search else []
         for _ in range(self._ingredients.rounds):
@@ -211,8 +223,7 @@ class _Round(Generic[P]):
             current = list(dict.fromkeys(moved))
             if not current:
                 break
-        point = max(scores, key=lambda p: scores[p])
-        return point, scores[point]
+        return max(scores, key=lambda p: scores[p])
 
     def _scored(self, surrogate: Surrogate, points: list[P]) -> list[float]:
         if not points:

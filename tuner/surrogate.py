@@ -15,7 +15,8 @@ import numpy.typing as npt
 from studies.pareto import pareto_front
 from tuner.acquisition import expected_hypervolume_improvement, log_expected_improvement, log_probability_below
 from tuner.feasibility import Feasibility
-from tuner.gp import GaussianProcess, Priors
+from tuner.gp import GaussianProcess
+from tuner.hyperpriors import Priors
 from tuner.permutation_features import FloatArray
 
 NEVER = -1e300
@@ -26,14 +27,16 @@ NEVER = -1e300
 class Ingredients:
     """Switches, for comparison. ``prior``: the estimate as prior mean. ``classifier``: of failures. ``local_search``:
     beside drawn candidates. ``fantasies``: a batch foresees its own results. ``log_objective``: positive quantities are
-    modelled by their logarithm. ``candidates``: points drawn per suggestion; ``starts`` and ``rounds`` of local search.
-    ``startup``: evaluations before the model is asked. ``priors``: of the hyperparameters."""
+    modelled by their logarithm. ``exploration``: what deviations are multiplied by in the expected improvement; below
+    1 a search of few evaluations settles sooner. ``candidates``: points drawn per suggestion; ``starts`` and ``rounds``
+    of local search. ``startup``: evaluations before the model is asked. ``priors``: of the hyperparameters."""
 
     prior: bool = True
     classifier: bool = True
     local_search: bool = True
     fantasies: bool = True
     log_objective: bool = True
+    exploration: float = 0.5
     candidates: int = 2000
     starts: int = 8
     rounds: int = 20
@@ -61,7 +64,8 @@ class Goal:
 @dataclass(frozen=True, slots=True)
 class Surrogate:
     """``processes``: one per measured quantity, ``logs``: which are of the logarithm; ``front``: float64[n, objectives]
-    of what is known or foreseen within budgets, and ``reference``, both on the scale of the processes."""
+    of what is known or foreseen within budgets, and ``reference``, both on the scale of the processes; ``exploration``:
+    as in ``Ingredients``."""
 
     processes: tuple[GaussianProcess, ...]
     logs: tuple[bool, ...]
@@ -69,6 +73,7 @@ class Surrogate:
     feasibility: Feasibility
     front: FloatArray
     reference: FloatArray
+    exploration: float
 
     @classmethod
     def fit(
@@ -106,23 +111,27 @@ class Surrogate:
                 [float(scaled(np.array(r), flag)) for r, flag in zip(goal.reference, logs, strict=False)]
             )
         front = every[goal.met(outcomes)[known_rows]]
-        return cls(tuple(processes), tuple(logs), goal, feasibility, front[pareto_front(front)], reference)
+        front = front[pareto_front(front)]
+        return cls(tuple(processes), tuple(logs), goal, feasibility, front, reference, ingredients.exploration)
 
     def score(self, features: FloatArray, prior: FloatArray | None) -> FloatArray:
         """float64[points]: log acquisition."""
+        return self._score(features, prior, self.exploration)
+
+    def _score(self, features: FloatArray, prior: FloatArray | None, exploration: float) -> FloatArray:
         beliefs = self._beliefs(features, prior)
         found = np.maximum(self.feasibility.log_weight(features), NEVER)
         for column, limit in self.goal.limits:
             mean, deviation = beliefs[column]
             found = found + log_probability_below(mean, deviation, float(scaled(np.array(limit), self.logs[column])))
         if len(self.front):  # before, what counts is to find a point within the budgets
-            found = found + self._log_gain(beliefs)
+            found = found + self._log_gain([(mean, exploration * deviation) for mean, deviation in beliefs])
         return np.maximum(found, NEVER)
 
     def gain(self, features: FloatArray, prior: FloatArray | None) -> FloatArray:
         """float64[points]: expected improvement times the probability of success, on the scale of the processes: for
         one positive objective the expected relative improvement, for several the expected gain in log-hypervolume."""
-        return np.asarray(np.exp(self.score(features, prior)), np.float64)
+        return np.asarray(np.exp(self._score(features, prior, 1.0)), np.float64)
 
     def foreseeing(self, features: FloatArray, prior: FloatArray | None) -> Surrogate:
         """As if the point at ``features`` (float64[1, features]) had been evaluated, with the expected outcome."""

@@ -121,6 +121,32 @@ def test_a_perfect_prior_is_followed(space: MappingSpace) -> None:
     assert measured(space, found.point)[0] <= np.quantile(drawn, 0.05)
 
 
+def test_every_rewriting_is_tried_where_no_estimate_says_what_to_expect() -> None:
+    from mapper.features import FeatureMap
+
+    program = parse_program("T(i,k) = A(i,j) * B(j,k)\nZ(i,l) = T(i,k) * C(k,l)")
+    tensors = {name: power_law((20, 20), 60, seed) for seed, name in enumerate("ABC")}
+    chain = MappingSpace(Workload(program, tensors), load_machine("gamma"), SpaceLimits(max_lanes=1))
+    assert len(chain.programs) == 3
+    rng = np.random.default_rng(0)
+    known = [chain.programs[""].draw(rng) for _ in range(6)]
+    outcomes = np.arange(1.0, 7.0)[:, None]
+
+    def rewriting_of_next(points: list[Mapping], estimated: bool) -> str:
+        def guess(mappings: Sequence[Mapping]) -> list[dict[str, float]]:
+            return [{"latency_cycles": 1.0 + len(m.variant)} for m in mappings]
+
+        domain = MappingDomain(chain, ("latency_cycles",), FeatureMap(chain), guess if estimated else None)
+        history = History(points, outcomes[: len(points)])
+        (found,) = propose(domain, history, Goal(1), MAPPING_INGREDIENTS, 1, np.random.default_rng(1))
+        return found.point.variant
+
+    known = list(dict.fromkeys(known))
+    even = known[: len(known) // 2 * 2]
+    assert rewriting_of_next(even, estimated=False) != ""
+    assert rewriting_of_next(even, estimated=True) == ""  # which the estimate prefers
+
+
 def test_features_differ_by_one_at_most_per_knob(space: MappingSpace) -> None:
     from mapper.features import FeatureMap
 

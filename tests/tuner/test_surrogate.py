@@ -17,6 +17,7 @@ TIME = np.exp(1 + FEATURES[:, 0])
 AREA = 5 + 3 * FEATURES[:, 1]
 GROUPS = np.arange(2)
 AT = RNG.random((50, 2))
+EXPLORATION = Ingredients().exploration
 
 
 def fitted(outcomes: np.ndarray, goal: Goal, ingredients: Ingredients | None = None) -> Surrogate:
@@ -28,9 +29,10 @@ def test_one_objective_is_expected_improvement_of_the_logarithm() -> None:
     mean, deviation = found.processes[0].predict(AT)
     assert found.logs == (True,)
     assert found.score(AT, None) == pytest.approx(
-        np.maximum(log_expected_improvement(mean, deviation, math.log(TIME.min())), NEVER)
+        np.maximum(log_expected_improvement(mean, EXPLORATION * deviation, math.log(TIME.min())), NEVER)
     )
-    assert found.gain(AT, None) == pytest.approx(np.exp(found.score(AT, None)))
+    honest = np.maximum(log_expected_improvement(mean, deviation, math.log(TIME.min())), NEVER)
+    assert found.gain(AT, None) == pytest.approx(np.exp(honest))
 
 
 def test_values_below_zero_are_modelled_as_they_are() -> None:
@@ -42,8 +44,9 @@ def test_two_objectives_are_hypervolume_improvement() -> None:
     found = fitted(np.column_stack([TIME, AREA]), Goal(2, reference=(10.0, 10.0)))
     (a, s), (b, t) = (p.predict(AT) for p in found.processes)
     slow = expected_hypervolume_improvement(
-        np.column_stack([a, b]), np.column_stack([s, t]), np.log(np.column_stack([TIME, AREA])), np.log([10.0, 10.0])
-    )
+        np.column_stack([a, b]), EXPLORATION * np.column_stack([s, t]), np.log(np.column_stack([TIME, AREA])),
+        np.log([10.0, 10.0]),
+    )  # fmt: skip
     assert np.exp(found.score(AT, None)) == pytest.approx(slow, rel=1e-6, abs=1e-12)
 
 
@@ -52,7 +55,7 @@ def test_budgets_weigh_and_decide_alone_while_none_is_met() -> None:
     met = fitted(outcomes, Goal(1, limits=((1, 6.5),)))
     best = math.log(TIME[AREA <= 6.5].min())
     (a, s), (b, t) = (p.predict(AT) for p in met.processes)
-    expected = log_expected_improvement(a, s, best) + log_probability_below(b, t, math.log(6.5))
+    expected = log_expected_improvement(a, EXPLORATION * s, best) + log_probability_below(b, t, math.log(6.5))
     assert met.score(AT, None) == pytest.approx(np.maximum(expected, NEVER))
     unmet = fitted(outcomes, Goal(1, limits=((1, 4.0),)))
     b, t = unmet.processes[1].predict(AT)
