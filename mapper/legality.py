@@ -21,6 +21,7 @@ from mapper.reconvergence import held_back
 from mapper.regions import cut_violations, edge_violations, region_label, regions_of, stream_nest
 from mapper.residency import RESIDENCIES, tiles_ahead
 from mapper.schedule import Region, schedule, stored_operands
+from mapper.skipping import skipped_runs
 from mapper.storage import Layout, group_problem, layout_of, stored_positions
 from mapper.violation import Violation
 from mapper.workload import Workload
@@ -84,7 +85,10 @@ def violations(workload: Workload, mapping: Mapping, machine: Machine) -> tuple[
         v
         for statements in regions_of(program, mapping.cuts)
         for fused in (tuple(e for e in joined if e.producer in statements),)
-        for v in held_back(workload, mapping.loops, machine.fifo_depth, statements, fused)
+        for v in (
+            *held_back(workload, mapping.loops, machine.fifo_depth, statements, fused),
+            *skipped_runs(workload, mapping, machine.fifo_depth, statements, fused),
+        )
     ]
     if held or machine.units is None:
         return tuple(held)
