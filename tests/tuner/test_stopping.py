@@ -14,7 +14,7 @@ from studies.spec import SearchSettings, load_spec
 from studies.store import StudyStore
 from tuner.problem import load_problem
 from tuner.session import open_session, run_session
-from tuner.stopping import IDLE_BATCHES, Stopping
+from tuner.stopping import BARREN_BATCHES, IDLE_BATCHES, Stopping
 from tuner.surrogate import Ingredients
 
 SPEC = """
@@ -55,6 +55,16 @@ def test_batches_that_lead_nowhere() -> None:
     assert stopping.reason() == "space exhausted"
     stopping.learn([row(2)])
     assert stopping.reason() is None
+
+
+def test_budgets_that_nothing_meets(written: Callable[[str], Path]) -> None:
+    """The model finds every mapping over the budget: the study ends all the same, and says which rule it was."""
+    path = written("sampler: tpe, simulations: 30, candidates: 1")
+    path.write_text(path.read_text().replace(", regret: 100", "") + "constraints: {latency_cycles: 1}\n")
+    reason, trials = run_to_the_end(path)
+    assert reason == f"nothing within budgets and limits in {BARREN_BATCHES} batches in a row"
+    assert trials[-1].batch == BARREN_BATCHES - 1
+    assert {v.rule for t in trials if t.state == "screened" for v in t.verdicts} == {"budget"}
 
 
 def test_the_regret_must_stay_low() -> None:
