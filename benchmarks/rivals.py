@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 from search_tasks import Outcome, Point, Task, starting_points
 
+from tuner.hyperpriors import LogNormal, Priors
 from tuner.proposer import History, propose
 from tuner.surrogate import Goal
 
@@ -157,6 +158,8 @@ ABLATIONS: dict[str, Tool] = {
     "no classifier": ours(classifier=False),
     "no local search": ours(local_search=False),
     "no logarithm": ours(log_objective=False),
+    "no additive part": ours(priors=Priors(additive=LogNormal(-8.0, 0.1))),
+    "whole deviations": ours(exploration=1.0),
     "Spearman": ours("spearman"),
     "Kendall": ours("kendall"),
     "Hamming": ours("hamming"),
