@@ -47,7 +47,9 @@ def replayed_spills(nest: Nest, scope: int, scopes: Factor, products: Floats, ca
     for n in chosen:
         which = number[starts[n]]
         room = max(1, round(capacity * found[which] / entries[which]))
-        spilled[which] = capacity * max(1, _runs(previous, int(starts[n]), int(ends[n]), room))
+        runs = _runs(previous, int(starts[n]), int(ends[n]), room)
+        most = (products[which] - 1.0) // capacity  # a run takes as many products, which few keys of a sample may hide
+        spilled[which] = capacity * max(1.0, min(runs, most))
     seen = number[starts[chosen]] if chosen.size else chosen
     rest = np.setdiff1d(full, seen)
     weight = products[seen].sum()
