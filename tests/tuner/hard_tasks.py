@@ -1,4 +1,5 @@
-"""Tasks for executors that run in other processes, some of which do not end well."""
+"""Tasks for executors that run in other processes, some of which do not end well. A test module cannot hold them: those
+processes do not find it."""
 
 from __future__ import annotations
 
@@ -50,6 +51,11 @@ def misread() -> None:
     raise NotationError("odd", "text", 1, 1)  # which cannot be pickled
 
 
+def evaluated(point: dict[str, str]) -> float:
+    {"dies": die, "hangs": hang, "is late": late_by_itself}.get(point["x"], int)()
+    return {"nan": float("nan"), "inf": float("inf")}.get(point["x"], 1.0)
+
+
 class Trap(MappingSpace):
     """A space whose mappings with two lanes or more end badly, but only when they are simulated."""
 
@@ -86,6 +92,29 @@ class HangingTrap(Trap):
 
 class RaisingTrap(Trap):
     ending = "raise"
+
+
+class Counted(MappingSpace):
+    """A space that counts how often it was unpacked in a process."""
+
+    arrivals = 0
+
+    def __init__(self, space: MappingSpace) -> None:
+        super().__init__(space.workload, space.machine, space.limits, space.inputs)
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        type(self).arrivals += 1
+        self.__dict__.update(state)
+
+
+def arrivals() -> int:
+    return Counted.arrivals
+
+
+def held() -> int:
+    from tuner.work import _workers
+
+    return len(_workers)
 
 
 def cluster(workers: int) -> Any:

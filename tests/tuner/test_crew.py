@@ -20,7 +20,6 @@ import pytest
 from hwsim import Limits
 from mapper.errors import InputError, StudyError
 from mapper.mapping import Mapping
-from mapper.space import MappingSpace
 from studies.records import TrialRecord
 from studies.spec import load_spec
 from tuner.crew import Crew
@@ -134,38 +133,15 @@ def test_a_dask_worker_that_dies_or_hangs_costs_one_row(tmp_path: Path) -> None:
 def test_data_are_sent_once_per_worker(tmp_path: Path, scheduler: tuple[str, Any]) -> None:
     distributed = pytest.importorskip("distributed", reason="the extra sparseloom[dask] is not installed")
     problem = loaded(tmp_path)
-    space = Counted(problem.space)
+    space = hard_tasks.Counted(problem.space)
     mappings = [problem.space.sample(np.random.default_rng(n)) for n in range(12)]
     client = distributed.Client(scheduler[0], set_as_default=False)
     with Crew(space, "mean", scheduler=scheduler[0]) as crew:
         assert len(crew.screen(mappings)) == len(crew.simulate(mappings, Limits())) == 12
-        assert sorted(client.run(arrivals).values()) == [1, 1]
-        assert sorted(client.run(held).values()) == [1, 1]
-    assert sorted(client.run(held).values()) == [0, 0]  # and taken away at the end
+        assert sorted(client.run(hard_tasks.arrivals).values()) == [1, 1]
+        assert sorted(client.run(hard_tasks.held).values()) == [1, 1]
+    assert sorted(client.run(hard_tasks.held).values()) == [0, 0]  # and taken away at the end
     client.close()
-
-
-class Counted(MappingSpace):
-    """A space that counts how often it was unpacked in a process."""
-
-    arrivals = 0
-
-    def __init__(self, space: MappingSpace) -> None:
-        super().__init__(space.workload, space.machine, space.limits, space.inputs)
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        type(self).arrivals += 1
-        self.__dict__.update(state)
-
-
-def arrivals() -> int:
-    return Counted.arrivals
-
-
-def held() -> int:
-    from tuner.work import _workers
-
-    return len(_workers)
 
 
 def test_a_scheduler_that_goes_away_leaves_a_study_to_resume(tmp_path: Path, scheduler: tuple[str, Any]) -> None:

@@ -74,17 +74,12 @@ def test_an_error_in_the_block_ends_the_processes_at_once() -> None:
     assert time.monotonic() - started < 30
 
 
-def evaluated(point: dict[str, str]) -> float:
-    {"dies": hard_tasks.die, "hangs": hard_tasks.hang, "is late": hard_tasks.late_by_itself}.get(point["x"], int)()
-    return {"nan": float("nan"), "inf": float("inf")}.get(point["x"], 1.0)
-
-
 def test_an_optimizer_survives_every_evaluator() -> None:
     """Each outcome is one recorded trial; the search goes on to the end of the space."""
     bad = ["dies", "hangs", "is late", "nan", "inf"]
     tuner = Optimizer(ParameterSpace([Categorical("x", [*bad, "works"])]))
     with ProcessExecutor(2, seconds=1.0) as executor:
-        assert tuner.run(evaluated, batch=3, executor=executor) == "space exhausted after 6 points"
+        assert tuner.run(hard_tasks.evaluated, batch=3, executor=executor) == "space exhausted after 6 points"
     failures = {t.point["x"]: t.failure for t in tuner.trials}
     assert failures.pop("works") is None
     assert [failures[x] for x in bad] == [
