@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping as MappingABC
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 from mapper.canonical import content_hash
@@ -23,7 +22,7 @@ PARTITIONS = ("balanced", "block", "cyclic")
 """How coordinates are dealt to lanes: contiguous ranges with equal numbers of stored entries, equal ranges, in turn."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Loops:
     """How one statement iterates.
 
@@ -36,7 +35,7 @@ class Loops:
     tiles: tuple[tuple[str, int], ...] = ()
     parallel: tuple[Lane, ...] = ()
 
-    @cached_property
+    @property
     def nest(self) -> tuple[Loop, ...]:
         """All loops, outer to inner."""
         return (*((i, "tile") for i, _ in self.tiles), *((i, "inner") for i in self.order))

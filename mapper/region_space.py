@@ -104,11 +104,16 @@ class RegionSpace:
     def loops(self, choice: RegionChoice) -> dict[int, Loops]:
         """The loops of every statement."""
         found = {}
-        for number, order in zip(self.region.statements, choice.orders, strict=True):
-            own = {self.region.leaders[number, i]: i for i in order}
-            parallel: tuple[Lane, ...] = tuple((own[x], n, choice.partition) for x, n in choice.lanes if x in own)
-            found[number] = Loops(order, tuple((own[x], tile) for x, tile in choice.tiles if x in own), parallel)
+        for (number, own), order in zip(self._own.items(), choice.orders, strict=True):
+            parallel: tuple[Lane, ...] = tuple([(own[x], n, choice.partition) for x, n in choice.lanes if x in own])
+            found[number] = Loops(order, tuple([(own[x], tile) for x, tile in choice.tiles if x in own]), parallel)
         return found
+
+    @cached_property
+    def _own(self) -> dict[int, dict[LogicalIndex, str]]:
+        """The name of every logical index in every statement that has it."""
+        leaders, statements = self.region.leaders, self.region.program.statements
+        return {n: {leaders[n, i]: i for i in statements[n].indices} for n in self.region.statements}
 
     def choice(self, loops: Mapping[int, Loops]) -> RegionChoice:
         """Inverse of ``loops``. Raises IllegalMapping for statements that order their tile loops differently."""
