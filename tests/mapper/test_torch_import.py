@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ import pytest
 
 from mapper.errors import InputError
 from mapper.interpreter import evaluate
-from mapper.torch_import import Imported, import_module
+from mapper.torch_import import Imported, _Importer, import_module
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed (pip install '.[torch]')")
 nn, F = torch.nn, torch.nn.functional
@@ -472,6 +473,13 @@ class TestErrors:
         message = self.fails(lambda _, x, y: x @ y, torch.randn(3, 4), torch.randn(3, 4))
         assert "torch.export cannot capture Function" in message
         assert "test_torch_import.py:" in message
+
+    def test_input_that_is_no_tensor(self) -> None:
+        """torch 2.13 exports a token where operators have effects; a program has no such thing."""
+        reader = _Importer(torch, SimpleNamespace(state_dict={}, constants={}), (), set())
+        spec = SimpleNamespace(kind=SimpleNamespace(name="TOKEN"), target=None, arg="token")
+        with pytest.raises(InputError, match="must be a tensor, a parameter or a buffer, got token of kind TOKEN"):
+            reader._placeholder(spec)
 
     def test_nothing_computed(self) -> None:
         with pytest.raises(InputError, match=r"torch.nn.Module is needed, got int"):
