@@ -16,7 +16,7 @@ from costmodel import Statistics, estimate, screen
 from costmodel.bounds import bounds
 from hwsim import Limits
 from mapper.canonical import plain
-from mapper.errors import StudyError
+from mapper.errors import SparseLoomError, StudyError
 from mapper.legality import violations
 from mapper.mapping import Mapping
 from mapper.space import MappingSpace
@@ -171,7 +171,7 @@ class Worker:
         guess = plain(estimate(part, own, machine, statistics=self._statistics))
         try:
             run = evaluate(part, own, machine, limits, self._storage)
-        except Exception:  # the simulation of the whole will tell
+        except (SparseLoomError, MemoryError):  # of this mapping; its row says what the whole comes to
             return None
         return None if run.failure else {o: [float(guess[o]), float(run.summary[o])] for o in OBJECTIVES}
 
