@@ -144,7 +144,7 @@ def _products(nest: Nest, shape: Accumulator, scopes: Factor) -> Floats:
 def _found(nest: Nest, outer: tuple[Column, ...]) -> Factor:
     """Products per point of the loops above and lane."""
     depth = len(nest.loops)
-    leaves = [o.leaf(nest.loops, depth) for o in nest.operands]
+    leaves = nest.leaves(depth)
     found = nest.counter.by(leaves, nest.variables(depth), outer, nest.splits)
     return found if nest.splits else with_lane(found, ())
 

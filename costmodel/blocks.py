@@ -64,7 +64,7 @@ def _grid(nest: Nest, plan: BlockPlan) -> Nest:
     mapping = Mapping((), (own.loops[plan.number],), kept, own.residency, joins=own.joins)
     grid = Model(Workload(Program((statement,)), tensors), mapping, model.level, model.statistics)
     slices = lane_slices(model.workload, model.mapping, (plan.number,))[plan.number]
-    return Nest(grid, 0, set(), slices)
+    return Nest(grid, 0, {}, slices)
 
 
 def grid_tensor(tensor: SparseTensor, sides: Sequence[int]) -> SparseTensor:

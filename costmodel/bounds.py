@@ -150,8 +150,7 @@ class _Tally:
 
     def __init__(self, nest: Nest, region: Region, reduction: Reduction | None, exact: bool, machine: Machine) -> None:
         self._nest, self._exact = nest, exact
-        edges = nest.model.workload.program.edges
-        self._fused = any(edges[e].producer == nest.number for e in region.fused)
+        self._fused = any(edge.producer == nest.number for edge in region.fused)
         depths = range(1, len(nest.loops) + 1)
         counts = [np.ones(nest.lanes), *(nest.joined(q) for q in depths)]
         self._prefixes = [_certain(count) for count in counts]

@@ -17,6 +17,7 @@ import numpy as np
 from costmodel.factors import Column, Factor, Floats, Ints, kept_columns, needed, sum_product
 from costmodel.statistics import Statistics, TensorStatistics, View
 from costmodel.uniform import UniformStatistics
+from mapper.tensor import SparseTensor
 
 AnyStatistics = TensorStatistics | UniformStatistics
 
@@ -80,10 +81,27 @@ class Lanes:
         """The loop that is dealt to them."""
         return self.index, self.granule
 
-    def split(self, factor: Factor, name: str) -> Factor:
-        """A factor that has the index, the number of its lane as one more column called ``name``."""
+    @property
+    def tag(self) -> Column:
+        """The column of their numbers."""
+        return f"(lane of {self.index})", 1
+
+    def split(self, factor: Factor) -> Factor:
+        """A factor that has the index, with the number of its lane as one more column."""
         lane = self.of(factor.column(*self.column))
-        return Factor((*factor.columns, (name, 1)), (*factor.coords, lane), factor.weights)
+        return Factor((*factor.columns, self.tag), (*factor.coords, lane), factor.weights)
+
+    def dealt(self, stats: TensorStatistics, indices: tuple[str, ...], view: View, statistics: Statistics) -> Leaf:
+        """The nodes of ``view`` that every lane has entries below: those of the tensor with the number of the lane as
+        its last mode."""
+        tensor, mode = stats.tensor, indices.index(self.index)
+
+        def tagged() -> SparseTensor:
+            lane = self.of(tensor.coords[mode] // self.granule)
+            return SparseTensor((*tensor.shape, self.count), np.concatenate([tensor.coords, lane[None]]), tensor.values)
+
+        dealt = statistics.named(f"{stats.key} dealt by mode {mode} {self}", tagged)
+        return Leaf(dealt, (*indices, self.tag[0]), (*view, (tensor.ndim, 1)))
 
 
 def with_lane(factor: Factor, splits: Sequence[Lanes]) -> Factor:
@@ -94,16 +112,12 @@ def with_lane(factor: Factor, splits: Sequence[Lanes]) -> Factor:
     return Factor((*factor.columns, LANE), (*factor.coords, lane), factor.weights)
 
 
-def _lane_of(lanes: Lanes) -> str:
-    return f"(lane of {lanes.index})"
-
-
 class Counter:
     """Counts prefixes of one statement, whose indices have ``extents`` and may run in ``lanes``."""
 
     def __init__(self, statistics: Statistics, level: str, extents: Mapping[str, int], lanes: Sequence[Lanes]) -> None:
         self._statistics, self._exact = statistics, level == "L2"
-        each = {_lane_of(own): own.count for own in lanes}
+        each = {own.tag[0]: own.count for own in lanes}
         self.extents = {**extents, **each, LANE[0]: math.prod(each.values())}
         self._names = tuple(sorted(extents.items()))
 
@@ -122,7 +136,8 @@ class Counter:
         split: tuple[Lanes, ...] = (),
     ) -> Factor:
         """The same number per point of ``keep``, whose granules are no finer than the variables', and per combination
-        of the lanes in ``split``, whose loops the variables fix: the last column if there are any. Level L2 only."""
+        of the lanes in ``split``, whose loops the variables or numbers of lanes the leaves have: the last column if
+        there are any. Level L2 only."""
         leaves = [x for x in leaves if x.view]
         key = (tuple(x.key for x in leaves), tuple(variables.items()), keep, split, self._names)
         return self._statistics.remember(key, lambda: self._by(leaves, variables, keep, split))
@@ -142,9 +157,12 @@ class Counter:
     def _by(
         self, leaves: Sequence[Leaf], variables: Mapping[str, int], keep: tuple[Column, ...], split: tuple[Lanes, ...]
     ) -> Factor:
-        wanted = (*keep, *(own.column for own in split))
+        wanted = (*keep, *(own.column for own in split), *(own.tag for own in split))
         columns = [x.columns for x in leaves]
         boxes, scale = [], 1.0
+        for own in split:
+            if own.index not in variables and not any(own.tag in held for held in columns):
+                boxes.append(Factor((own.tag,), (np.arange(own.count),), np.ones(own.count)))
         for index, granule in variables.items():
             use = needed(index, [*columns, wanted])
             held = needed(index, columns)
@@ -164,16 +182,19 @@ class Counter:
         for own in split:
             holders = [n for n, f in enumerate(factors) if f.granule(own.index) is not None]
             fine = [n for n in holders if (factors[n].granule(own.index) or 0) <= own.granule]
+            if not fine and any(own.tag in f.columns for f in factors):
+                lanes.append(own.tag)
+                continue
             if not fine:
                 late.append(own)
                 continue
             # lanes are few: number them before anything is multiplied, in one factor; the others meet it at the index
             first = min(fine, key=lambda n: factors[n].weights.size)
-            numbered = own.split(factors[first], _lane_of(own))
+            numbered = own.split(factors[first])
             wanted = len(holders) > 1 or needed(own.index, [keep])
             inside = [c for c in numbered.columns if c[0] != own.index or wanted]
             factors[first] = numbered.reduced(inside, self.extents)
-            lanes.append((_lane_of(own), 1))
+            lanes.append(own.tag)
         late_indices = {own.index for own in late}
         along = [c for c in keep if c[0] not in late_indices]
         along += [(own.index, min(own.granule, needed(own.index, [keep]) or own.granule)) for own in late]
@@ -182,7 +203,7 @@ class Counter:
             return result
         number = np.zeros(result.weights.size, np.int64)
         for own in split:
-            at = own.of(result.column(*own.column)) if own in late else result.column(_lane_of(own), 1)
+            at = own.of(result.column(*own.column)) if own in late else result.column(*own.tag)
             number = number * own.count + at
         whole = Factor((*result.columns, LANE), (*result.coords, number), result.weights)
         return whole.reduced((*keep, LANE), self.extents)

@@ -9,20 +9,21 @@ are known (no operand padded) and no accumulator can overflow.
 from __future__ import annotations
 
 import itertools
-from collections import OrderedDict
 from collections.abc import Callable
 
 import numpy as np
 
+from costmodel.exact_buffer import fetched_bytes
 from costmodel.traffic import TensorTraffic, summed
 from costmodel.walk import Ints, Level, Nest, Side, levels_of, stream_levels, walk
 from mapper.blocks import block_plan, grid_storage
 from mapper.formats import COMPRESSED
-from mapper.lanes import Slice, lane_slices
+from mapper.lanes import Slice, common_levels, lane_slices
 from mapper.machine import Machine
 from mapper.mapping import Loop, Mapping
 from mapper.program import ZERO_PRESERVING
-from mapper.residency import KEEP, OVERBOOKED, streaming_bytes
+from mapper.regions import renaming
+from mapper.residency import OVERBOOKED
 from mapper.schedule import Conversion, Region, schedule
 from mapper.storage import Layout, Storage, layout_of, store_tensor
 from mapper.tensor import SparseTensor
@@ -74,11 +75,9 @@ class _Statement:
         if self.blocks is not None:  # walked block by block, its sums are of blocks
             self.walked, self.sums = self.blocks.loops(self.plan), self.blocks.machine(machine)
             self.extents = self.blocks.extents(self.extents)
-        edges = [workload.program.edges[e] for e in region.fused]
-        self.streamed = {e.operand for e in edges if e.consumer == number}
-        self.read_as_stream = any(e.producer == number for e in edges)
+        self.streamed = {e.operand for e in region.fused if e.consumer == number}
+        self.read_as_stream = any(e.producer == number for e in region.fused)
         self.storages = [self._storage(n) for n in range(len(self.statement.operands))]
-        self.sides = [self._side(n) for n in range(len(self.statement.operands))]
         self.value_depth = max((q for q, (i, _) in enumerate(self.loops, 1) if i in self.kept), default=0)
         outside = (q for q, (i, _) in enumerate(self.loops[: self.value_depth], 1) if i not in self.kept)
         self.scope = next(outside, None)
@@ -89,7 +88,8 @@ class _Statement:
         capacity = self._capacity()
         padded = self._padded()
         whole = padded or self._may_overflow(capacity)
-        depth = len(self.loops) if whole else max((s.load_depth or 0 for s in self.sides), default=0)
+        sides = [self._side(n) for n in range(len(self.statement.operands))]
+        depth = len(self.loops) if whole else max((s.load_depth or 0 for s in sides), default=0)
         streamed = min(self.scope or self.value_depth, self.value_depth) - 1 if self.read_as_stream else 0
         prefixes = self.passed[self.statement.target.tensor] = list[Ints]()
 
@@ -100,12 +100,12 @@ class _Statement:
         depth = max(depth, streamed)
         for lane in self._lanes():
             sink = _Accumulator(self, capacity if self.scope else 0, padded) if whole else None
-            visits = walk(
-                self._nest(lane), self.sides, depth, sink.take if sink else None, passes if streamed > 0 else None
-            )
-            for n, side in enumerate(self.sides):
+            for n in self.streamed if lane else ():
+                sides[n] = self._side(n, lane)
+            visits = walk(self._nest(lane), sides, depth, sink.take if sink else None, passes if streamed > 0 else None)
+            for n, side in enumerate(sides):
                 if side.load_depth is not None:
-                    values, metadata = _fetched(visits[n], self.storages[n], self.mapping.residency, self.machine)
+                    values, metadata = fetched_bytes(visits[n], self.storages[n], self.mapping.residency, self.machine)
                     name = self.statement.operands[n].tensor
                     found.append(TensorTraffic(name, "load", "read", values, metadata))
             if sink is not None:
@@ -123,22 +123,34 @@ class _Statement:
         dtype = self.mapping.dtype(access.tensor) if n not in self.streamed else "fp32"
         return self.store(tensor, layout_of(access, self.plan, kinds, dtype))
 
-    def _side(self, n: int) -> Side:
+    def _side(self, n: int, lane: dict[Loop, Slice] | None = None) -> Side:
         own = tuple(loop for loop in self.loops if loop[0] in self.statement.operands[n].indices)
         tiles = [q for q, loop in enumerate(self.loops, 1) if loop in own and loop[1] == "tile"]
         inner = [q for q, loop in enumerate(self.loops) if loop in own and loop[1] == "inner"]
         depth = inner[0] if self.mapping.residency == OVERBOOKED and inner else max(tiles, default=0)
-        levels = self._stream(n, own) if n in self.streamed else levels_of(self._walked_storage(n))
+        levels = self._stream(n, own, lane or {}) if n in self.streamed else levels_of(self._walked_storage(n))
         return Side(dict(zip(own, levels, strict=True)), None if n in self.streamed else depth)
 
-    def _stream(self, n: int, own: tuple[Loop, ...]) -> tuple[Level, ...]:
-        """Levels of an operand that a statement of the region makes, empty fibers included."""
+    def _stream(self, n: int, own: tuple[Loop, ...], lane: dict[Loop, Slice]) -> tuple[Level, ...]:
+        """Levels of an operand that a statement of the region makes, as a lane gets them, empty fibers included: those
+        in which the lane is told apart have coordinates with entries of the lane alone."""
         access = self.statement.operands[n]
         tensor = self.patterns.get(access.tensor, self.workload.tensor(access.tensor))
         if not own:
             return ()
-        at = [self._coordinate(tensor.coords[access.indices.index(loop[0])], loop) for loop in own]
-        return stream_levels(np.stack(at), self.passed[access.tensor])
+        at = np.stack([self._coordinate(tensor.coords[access.indices.index(loop[0])], loop) for loop in own])
+        (edge,) = (e for e in self.region.fused if (e.consumer, e.operand) == (self.number, n))
+        names = {read: made for made, read in renaming(self.workload.program, edge).items()}
+        alive, agreed = np.ones(tensor.nnz, bool), list[tuple[int, Loop]]()
+        for loop in lane:
+            divided = {names[loop[0]]}
+            levels = common_levels(self.workload.program, self.mapping.loops, self.region.fused, edge.producer, divided)
+            agreed.append((levels, loop))
+        passed = list(self.passed[access.tensor])
+        for levels, loop in sorted(agreed):
+            passed += [at[:levels, alive]] if levels else []
+            alive &= lane[loop].has(at[own.index(loop)])
+        return stream_levels(at[:, alive], passed)
 
     def _walked_storage(self, n: int) -> Storage:
         if self.blocks is None:
@@ -227,7 +239,7 @@ class _Statement:
             alive = np.ones(made.nnz, bool)
             for loop, own in lane.items():
                 crd = self._coordinate(made.coords[target.indices.index(loop[0])], loop)
-                alive &= (crd >= own.lo) & (crd < own.hi) & (crd % own.step == own.phase)
+                alive &= own.has(crd)
             if alive.any():
                 part = made if alive.all() else SparseTensor(made.shape, made.coords[:, alive], made.values[alive])
                 found.append(_moved(target.tensor, "store", "write", self.store(part, layout)))
@@ -294,48 +306,3 @@ class _Accumulator:
                 continue
             at += int(places[room])  # this key opens the next run
             self._runs, self._held = self._runs + 1, np.zeros(0, np.int64)
-
-
-def _fetched(tiles: Ints, storage: Storage, residency: str, machine: Machine) -> tuple[float, float]:
-    """(value bytes, metadata bytes) that a tile buffer fetches for a sequence of visits (docs/simulator.md, Tiles)."""
-    values, metadata = storage.tile_value_bytes, storage.tile_metadata_bytes
-    if residency == "none" or not tiles.size:
-        return float(values[tiles].sum()), float(metadata[tiles].sum())
-    size = values + metadata
-    room = machine.buffer_bytes or int(size.sum()) + 1
-    if residency == KEEP:
-        order, first = np.unique(tiles, return_index=True)
-        held, missed = 0, np.ones(tiles.size, bool)
-        stays = np.zeros(size.size, bool)
-        for tile in order[np.argsort(first)].tolist():
-            if held + size[tile] <= room:
-                stays[tile], held = True, held + int(size[tile])
-        missed[stays[tiles]] = False
-        missed[first] = True
-        return float(values[tiles[missed]].sum()), float(metadata[tiles[missed]].sum())
-    taken = np.minimum(size, room) if residency == OVERBOOKED else size
-    loads, tails = _recent(tiles, taken, room)
-    tail = np.where(size > room, size - room + streaming_bytes(machine), 0) if residency == OVERBOOKED else 0 * size
-    tail_values = np.minimum(tail, values)
-    total = (loads * values + tails * tail_values).sum(), (loads * metadata + tails * (tail - tail_values)).sum()
-    return float(total[0]), float(total[1])
-
-
-def _recent(tiles: Ints, taken: Ints, room: int) -> tuple[Ints, Ints]:
-    """(misses, hits) of every tile where the most recently used that fit stay."""
-    visits = np.bincount(tiles, minlength=taken.size)
-    fresh = np.ones(tiles.size, bool)
-    fresh[1:] = (tiles[1:] != tiles[:-1]) | (taken[tiles[1:]] > room)  # else the tile has just been used
-    loads, size = np.zeros(taken.size, np.int64), taken.tolist()
-    held: OrderedDict[int, None] = OrderedDict()
-    total = 0
-    for tile in tiles[fresh].tolist():
-        if tile in held:
-            held.move_to_end(tile)
-            continue
-        loads[tile] += 1
-        held[tile] = None
-        total += size[tile]
-        while total > room:
-            total -= size[held.popitem(last=False)[0]]
-    return loads, visits - loads

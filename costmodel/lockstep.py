@@ -31,7 +31,7 @@ def _lockstep(nest: Nest, first: int, fifo_depth: int) -> float:
     depth, outer = len(nest.loops), _pieces(nest, first)
     if not outer:
         return 1.0
-    leaves = [o.leaf(nest.loops, depth) for o in nest.operands]
+    leaves = nest.leaves(depth)
     found = nest.counter.by(leaves, nest.variables(depth), outer, nest.splits)
     if not found.weights.size:
         return 1.0

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable
+from collections.abc import Mapping as MappingABC
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -16,16 +17,17 @@ import numpy as np
 
 from costmodel.counting import AnyStatistics, Counter, Lanes, Leaf
 from costmodel.factors import Floats
-from costmodel.statistics import MODEL_LEVELS, Statistics, View
+from costmodel.statistics import MODEL_LEVELS, Statistics, TensorStatistics, View
 from costmodel.tiles import level_view
 from costmodel.uniform import UniformStatistics, expected_entries
 from mapper.dtypes import FP32
 from mapper.errors import InputError, nearest
 from mapper.formats import COMPRESSED, DENSE
-from mapper.lanes import Slice, lane_slices
+from mapper.lanes import Slice, common_levels, lane_slices
 from mapper.locating import located
 from mapper.mapping import Loop, Mapping
-from mapper.program import IN_PLACE, ZERO_PRESERVING, Access
+from mapper.program import IN_PLACE, ZERO_PRESERVING, Access, Edge
+from mapper.regions import renaming
 from mapper.residency import OVERBOOKED
 from mapper.schedule import Conversion, Region, schedule
 from mapper.storage import Layout, layout_of
@@ -85,26 +87,41 @@ class Model:
     def nests(self, region: Region) -> tuple[Nest, ...]:
         """One nest per statement of a region."""
         slices = lane_slices(self.workload, self.mapping, region.statements)
-        fused = {(e.consumer, e.operand) for e in (self.workload.program.edges[n] for n in region.fused)}
-        return tuple(
-            Nest(self, number, {n for s, n in fused if s == number}, slices[number]) for number in region.statements
-        )
+        found = []
+        for number in region.statements:
+            streamed = {e.operand: self._agreed(region, e) for e in region.fused if e.consumer == number}
+            found.append(Nest(self, number, streamed, slices[number]))
+        return tuple(found)
+
+    def _agreed(self, region: Region, edge: Edge) -> dict[str, int]:
+        """Outer levels of a stream that are the same in all lanes of a parallel index of its reader."""
+        program, loops = self.workload.program, self.mapping.loops
+        names = {read: made for made, read in renaming(program, edge).items()}
+        return {
+            index: common_levels(program, loops, region.fused, edge.producer, {names[index]})
+            for index, _, _ in loops[edge.consumer].parallel
+        }
 
 
 class Nest:
-    """Statement ``number``; the operands at positions ``streamed`` come from fused producers. ``slices``: those of its
-    parallel indices.
+    """Statement ``number``; the operands at positions ``streamed`` come from fused producers, as many outer levels of
+    each as said are alike in all lanes of a parallel index. ``slices``: those of its parallel indices.
 
-    Lanes of several indices are numbered together, those of the first varying slowest.
+    Lanes of several indices are numbered together, those of the first varying slowest. What a lane gets from an
+    accumulator has only what the lane has, also at levels above the loop that is dealt to lanes.
     """
 
-    def __init__(self, model: Model, number: int, streamed: set[int], slices: tuple[tuple[Slice, ...], ...]) -> None:
+    def __init__(
+        self, model: Model, number: int, streamed: MappingABC[int, dict[str, int]],
+        slices: tuple[tuple[Slice, ...], ...],
+    ) -> None:  # fmt: skip
         workload, mapping = model.workload, model.mapping
         self.model, self.number = model, number
         self.statement, self.plan = workload.program.statements[number], mapping.loops[number]
         self.loops, self.extents = self.plan.nest, workload.extents[number]
         self.splits = tuple(self._lanes(n, own) for n, own in enumerate(slices))
         self.counter = Counter(model.statistics, model.level, self.extents, self.splits)
+        self._streamed = streamed
         self.operands = tuple(
             self._operand(access, n not in streamed) for n, access in enumerate(self.statement.operands)
         )
@@ -126,7 +143,8 @@ class Nest:
     def key(self) -> tuple[Hashable, ...]:
         """What prefixes, scopes and visits depend on: statement, data, loops, lanes, formats, kinds of operands."""
         kinds = tuple((o.stats.key, o.layout, o.stored) for o in self.operands)
-        return str(self.statement), tuple(sorted(self.extents.items())), self.plan, self.splits, kinds
+        agreed = tuple(tuple(own.items()) for own in self._streamed.values())
+        return str(self.statement), tuple(sorted(self.extents.items())), self.plan, self.splits, kinds, agreed
 
     @property
     def lanes(self) -> int:
@@ -144,7 +162,29 @@ class Nest:
 
     def fixed(self, depth: int) -> tuple[Lanes, ...]:
         """The lanes that see different prefixes at ``depth``."""
-        return tuple(own for own in self.splits if self.depth_of(own) <= depth)
+        early = {own for n in self._streamed for own in self._early(n, depth)}
+        return tuple(own for own in self.splits if self.depth_of(own) <= depth or own in early)
+
+    def _early(self, n: int, depth: int) -> tuple[Lanes, ...]:
+        """Lanes that stream ``n`` tells apart within ``depth`` loops, above the loop that is dealt to them. Below level
+        L2, where nodes are independent, none."""
+        if n not in self._streamed or self.model.level != "L2":
+            return ()
+        agreed, levels = self._streamed[n], sum(loop in self.operands[n].loops for loop in self.loops[:depth])
+        return tuple(own for own in self.splits if levels > agreed[own.index] and self.depth_of(own) > depth)
+
+    def leaf(self, n: int, depth: int, valued: bool = False) -> Leaf:
+        """Nodes of operand ``n`` within the first ``depth`` loops (``Operand.leaf``), per lane that it tells apart."""
+        operand = self.operands[n]
+        leaf, early = operand.leaf(self.loops, depth, valued), self._early(n, depth)
+        for own in early:
+            assert isinstance(leaf.stats, TensorStatistics)
+            leaf = own.dealt(leaf.stats, leaf.indices, leaf.view, self.model.statistics)
+        return leaf
+
+    def leaves(self, depth: int, valued: bool = False) -> list[Leaf]:
+        """Those of all operands."""
+        return [self.leaf(n, depth, valued) for n in range(len(self.operands))]
 
     def over_lanes(self, amounts: Floats, fixed: tuple[Lanes, ...]) -> Floats:
         """Amounts per combination of the lanes in ``fixed``, for every lane."""
@@ -190,14 +230,14 @@ class Nest:
         """Effectual prefixes at ``depth``, per lane; of a product with ``valued`` only those at which every operand
         has a stored value below."""
         if valued:
-            return self._per_lane([(1, [o.leaf(self.loops, depth, valued) for o in self.operands])], depth)
+            return self._per_lane([(1, self.leaves(depth, valued))], depth)
         return self._per_lane(self._groups(depth), depth)
 
     def scanned(self, n: int, depth: int) -> Floats:
         """Elements that operand ``n`` scans at its level of loop ``depth``, under the prefixes that reach it."""
-        own = self.operands[n].leaf(self.loops, depth)
+        own = self.leaf(n, depth)
         if self.statement.kind == "contract":
-            others = [o.leaf(self.loops, depth - 1) for m, o in enumerate(self.operands) if m != n]
+            others = [leaf for m, leaf in enumerate(self.leaves(depth - 1)) if m != n]
             return self._per_lane([(1, [own, *others])], depth)
         return self._per_lane([(1, [own])], depth)
 
@@ -226,8 +266,8 @@ class Nest:
     def visiting(self, n: int, depth: int) -> list[Leaf]:
         """Leaves whose join is where operand ``n`` is reached at ``depth``."""
         if self.statement.kind == "contract":
-            return [o.leaf(self.loops, depth) for o in self.operands]
-        return [self.operands[n].leaf(self.loops, depth)]
+            return self.leaves(depth)
+        return [self.leaf(n, depth)]
 
     def reached(self, n: int, depth: int) -> Floats:
         """Prefixes at ``depth`` under which operand ``n`` has a node, per lane."""
@@ -235,9 +275,9 @@ class Nest:
 
     def _groups(self, depth: int) -> list[tuple[int, list[Leaf]]]:
         if self.statement.kind == "contract" or (self.statement.kind == "map" and not self.universal):
-            return [(1, [o.leaf(self.loops, depth) for o in self.operands])]
+            return [(1, self.leaves(depth))]
         last = max((q for q in range(1, depth + 1) if self.loops[q - 1][0] not in self.universal), default=0)
-        return self.counter.union([o.leaf(self.loops, last) for o in self.operands])
+        return self.counter.union(self.leaves(last))
 
     def _per_lane(self, groups: list[tuple[int, list[Leaf]]], depth: int) -> Floats:
         variables, fixed = self.variables(depth), self.fixed(depth)

@@ -139,7 +139,8 @@ def _visits(nest: Nest, n: int, depth: int, sizes: TileSizes, dropped_from: int 
     ]
     variables = {i: g for i, g in nest.variables(depth).items() if i not in dropped}
     foreign = variables.keys() - set(operand.access.indices)
-    lanes = math.prod(own.count for own in nest.fixed(depth) if own.index in foreign)
+    walked = nest.variables(depth)
+    lanes = math.prod(own.count for own in nest.fixed(depth) if own.index in foreign or own.index not in walked)
     if nest.model.level != "L2":
         return np.full(sizes.values.size, nest.counter.total(leaves, variables) / max(1.0, sizes.tiles) / lanes)
     keep = tuple((operand.access.indices[m], g) for m, g in sizes.view)

@@ -19,9 +19,9 @@ from costmodel.traffic import predict_traffic
 from mapper.default_mapping import row_major_order
 from mapper.errors import EmptySpace, InputError
 from mapper.formats import COMPRESSED, DENSE
-from mapper.legality import stored_tensors
 from mapper.machine import Machine
 from mapper.mapping import Loops, Mapping
+from mapper.regions import stored_tensors
 from mapper.workload import Workload
 
 Shape = tuple[int, ...]
@@ -90,7 +90,7 @@ class Frame:
 def formats_of(workload: Workload) -> tuple[tuple[str, tuple[str, ...]], ...]:
     """Dense levels for tensors without zeros, compressed ones for all others; (tensor, kinds), sorted."""
     cuts = (True,) * len(workload.program.edges)
-    tensors = ((name, workload.tensor(name)) for name in stored_tensors(workload, cuts))
+    tensors = ((name, workload.tensor(name)) for name in stored_tensors(workload.program, cuts))
     return tuple(sorted((n, (DENSE if t.density == 1 else COMPRESSED,) * t.ndim) for n, t in tensors))
 
 

@@ -208,7 +208,7 @@ def _below(nest: Nest, sides: Sequence[Side], q: int, block: _Block) -> _Block:
         first, node = -1, np.zeros(0, np.int64)
         which, crd = _united(nest, sides, present, loop, block)
     own = nest.slices.get(loop)
-    alive = np.ones(crd.size, bool) if own is None else (crd >= own.lo) & (crd < own.hi) & (crd % own.step == own.phase)
+    alive = np.ones(crd.size, bool) if own is None else own.has(crd)
     reached = {}
     for n in present:
         reached[n] = node if n == first else sides[n].levels[loop].find(block.nodes[n][which], crd)

@@ -91,7 +91,7 @@ class Tally:
         self.label, self.depth = f"S{nest.number}", len(nest.loops)
         self.stored = nest.statement.target.tensor in dict(region.stored)
         program, loops = nest.model.workload.program, nest.model.mapping.loops
-        self.readers = self.stored + sum(program.edges[e].producer == nest.number for e in region.fused)
+        self.readers = self.stored + sum(edge.producer == nest.number for edge in region.fused)
         self.common = common_levels(program, loops, region.fused, nest.number) if nest.partial else 0
         depths = range(1, self.depth + 1)
         self.prefixes = [np.ones(nest.lanes), *(nest.joined(q) for q in depths)]

@@ -11,12 +11,13 @@ from random_mappings import PROGRAMS, RDA, random_mapping, random_workload, smal
 from test_traffic import loaded, walked_loads
 
 from costmodel import Statistics, predict_traffic
+from costmodel.bounds import bounds
 from costmodel.exact import count_traffic
 from hwsim import simulate
 from mapper.legality import violations
 from mapper.lowering import lower_conversion, lower_region
 from mapper.machine import Machine
-from mapper.mapping import Mapping
+from mapper.mapping import PARTITIONS, Loops, Mapping
 from mapper.notation import parse_program
 from mapper.residency import RESIDENCIES
 from mapper.schedule import Conversion, schedule
@@ -111,6 +112,28 @@ def test_equal_to_the_simulator_over_whole_spaces(text: str) -> None:
             assert counted_traffic(workload, mapping, machine) == expected, mapping
 
 
+@pytest.mark.parametrize("partition", PARTITIONS)
+@pytest.mark.parametrize("made", ["jki", "kji", "kij", "ijk"])
+def test_a_lane_gets_from_an_accumulator_what_it_has_alone(made: str, partition: str) -> None:
+    """Lanes over i; k stands above it. Under a sum over j a lane drains the tiles along k in which it has rows (jki);
+    where k is scanned above the sum, every lane passes all of them on. W is loaded accordingly."""
+    shapes = {"A": (40, 36), "X": (36, 30), "W": (30, 8)}
+    tensors = {n: generate("uniform", seed=s, shape=x, density=0.04) for s, (n, x) in enumerate(shapes.items())}
+    workload = Workload(parse_program("T(i,k) = A(i,j) * X(j,k)\nZ(i,m) = T(i,k) * W(k,m)"), tensors)
+    machine = RDA.with_fields(buffer_bytes=400, accumulator_bytes=600, fifo_depth=1024)
+    lanes, tiles = (("i", 8, partition),), tuple((i, 4) for i in made if i != "j" or made == "jki")
+    reader = Loops((*(i for i in made if i != "j"), "m"), tuple(t for t in tiles if t[0] != "j"), lanes)
+    formats = tuple((name, ("compressed", "compressed")) for name in "AWXZ")
+    mapping = Mapping((False,), (Loops(tuple(made), tiles, lanes), reader), formats)
+    expected = simulated_traffic(workload, mapping, machine)
+    assert expected is not None and counted_traffic(workload, mapping, machine) == expected
+    predicted = predict_traffic(workload, mapping, machine, statistics=Statistics())
+    of_w = sum(n for (tensor, _, _), n in expected.items() if tensor == "W")
+    if made == "jki":  # of a stream with empty fibers the model knows only the others
+        assert sum(t.bytes for t in predicted if t.tensor == "W") == pytest.approx(of_w)
+    assert bounds(workload, mapping, machine).traffic_bytes <= sum(expected.values())
+
+
 def test_readers_of_a_stream_see_fibers_that_are_empty() -> None:
     """A x X has empty rows and blocks of columns where both have tiles: the tiles of W are loaded for these too."""
     rng, more = np.random.default_rng(35), 0
@@ -128,7 +151,7 @@ def test_readers_of_a_stream_see_fibers_that_are_empty() -> None:
             assert counted == expected, mapping
             predicted = predict_traffic(workload, mapping, machine, statistics=Statistics())
             more += counted["W", "read", "values"] > 1.02 * sum(t.values_bytes for t in predicted if t.tensor == "W")
-    assert more >= 2  # the model takes the stream to have no empty fibers
+    assert more >= 1  # the model takes the stream to have no empty fibers
 
 
 @pytest.mark.parametrize("text", ["Z(i,j) = A(i,k) * B(k,j)", "Z(i,r) = X(i,j,k) * B(j,r) * C(k,r)"])
