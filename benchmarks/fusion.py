@@ -31,11 +31,10 @@ from mapper.datasets import find_data, load_tensor
 from mapper.default_mapping import row_major_order
 from mapper.formats import parse_format
 from mapper.fusion import Fusion
-from mapper.legality import stored_tensors
 from mapper.machine import load_machine
 from mapper.mapping import Loops, Mapping
 from mapper.notation import parse_program
-from mapper.regions import region_label
+from mapper.regions import region_label, stored_tensors
 from mapper.space import MappingSpace
 from mapper.space_limits import SpaceLimits
 from mapper.synthetic import generate
@@ -205,7 +204,7 @@ def row_major(fusion: Fusion) -> tuple[tuple[str, ...], ...]:
 def mapping_of(workload: Workload, fusion: Fusion, orders: tuple[tuple[str, ...], ...], variant: str) -> Mapping:
     """Full tensors dense, others in compressed levels; no tiles, one lane."""
     formats = []
-    for tensor in sorted(stored_tensors(workload, fusion.cuts)):
+    for tensor in sorted(stored_tensors(workload.program, fusion.cuts)):
         data = workload.tensor(tensor)
         formats.append((tensor, parse_format("dense" if data.density == 1.0 else "csf", data.ndim).kinds))
     return Mapping(fusion.cuts, tuple(map(Loops, orders)), tuple(formats), variant=variant, joins="locate")

@@ -27,7 +27,7 @@ from fusion import row_major
 from hwsim import Limits
 from mapper.errors import EmptySpace
 from mapper.formats import default_formats
-from mapper.legality import stored_tensors
+from mapper.regions import stored_tensors
 from mapper.space import MappingSpace
 from mapper.space_limits import SpaceLimits
 from studies.frames import best
@@ -51,7 +51,7 @@ def by_hand(problem: Problem, name: str, descents: int) -> dict[str, Any]:
     workload = problem.workload.variant(variant)
     (fusion,) = MappingSpace(problem.workload, problem.spec.machine, limits).fusions
     orders = zip(fusion.program.statements, row_major(fusion), strict=True)
-    formats = {t: default_formats(d.ndim, d.density)[:1] for t in stored_tensors(workload, fusion.cuts)
+    formats = {t: default_formats(d.ndim, d.density)[:1] for t in stored_tensors(workload.program, fusion.cuts)
                for d in (workload.tensor(t),)}  # fmt: skip
     limits = dataclasses.replace(limits, orders={s.target.tensor: (order,) for s, order in orders}, formats=formats)
     space = MappingSpace(problem.workload, problem.spec.machine, limits)

@@ -7,7 +7,6 @@ the reduced loop is the innermost, ``block_accumulate`` where it stands above lo
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -40,11 +39,6 @@ class BlockLowering(RegionLowering):
         grid = None if storage_of is None else self._blocks
         super().__init__(Grid.of(workload, plan), plan.mapping(mapping), machine, region, grid, build, slices)
         self._sums, self._made = plan.machine(machine), dict[Stream, np.ndarray]()
-
-    def units(self, number: int) -> Counter[str]:
-        found = super().units(number)
-        found["store"] += found.pop("block_store", 0)
-        return found
 
     def _blocks(self, tensor: str, _: Layout) -> Storage:
         """The grid of an operand."""

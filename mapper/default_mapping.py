@@ -6,10 +6,10 @@ import itertools
 from collections.abc import Sequence
 
 from mapper.formats import default_formats
-from mapper.legality import stored_tensors
 from mapper.machine import Machine
 from mapper.mapping import Loops, Mapping
 from mapper.program import Statement
+from mapper.regions import stored_tensors
 from mapper.space import MappingSpace
 
 
@@ -27,7 +27,7 @@ def default_mapping(space: MappingSpace, variant: str = "") -> Mapping:
         _default_loops(statement, [w.extents[number] for w in inputs], space.machine)
         for number, statement in enumerate(program.statements)
     )
-    tensors = ((name, [w.tensor(name) for w in inputs]) for name in stored_tensors(inputs[0], cuts))
+    tensors = ((name, [w.tensor(name) for w in inputs]) for name in stored_tensors(inputs[0].program, cuts))
     formats = tuple(
         sorted((name, default_formats(t[0].ndim, min(x.density for x in t))[0].kinds) for name, t in tensors)
     )

@@ -25,7 +25,7 @@ def describe_mapping(program: Program, mapping: Mapping) -> str:
             if step.statement is not None:
                 lines.append(f"  {program.statements[step.statement]}")
             continue
-        fused = [program.edges[n].tensor for n in step.fused]
+        fused = [edge.tensor for edge in step.fused]
         streams = f", {' and '.join(dict.fromkeys(fused))} streamed, never stored" if fused else ""
         lines.append(f"region {region_label(step.statements)}{streams}")
         for number in step.statements:

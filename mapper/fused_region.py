@@ -22,7 +22,7 @@ import numpy as np
 from mapper.errors import IllegalMapping
 from mapper.linear_orders import PartialOrder
 from mapper.program import Edge, Program
-from mapper.regions import LogicalIndex, logical_indices, region_label, renaming
+from mapper.regions import LogicalIndex, fused_edges, logical_indices, region_label, renaming
 from mapper.violation import Violation
 
 Orders = tuple[tuple[str, ...], ...]
@@ -60,8 +60,7 @@ class FusedRegion:
     @cached_property
     def edges(self) -> tuple[Edge, ...]:
         """The fused edges."""
-        inside = (e for e, cut in zip(self.program.edges, self.cuts, strict=True) if not cut)
-        return tuple(e for e in inside if e.producer in self.statements)
+        return fused_edges(self.program, self.statements)
 
     @cached_property
     def streams(self) -> tuple[tuple[int, int, tuple[str, ...]], ...]:

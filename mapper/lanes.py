@@ -7,10 +7,12 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from mapper.mapping import Lane, Loops, Mapping
-from mapper.program import Program
+from mapper.program import Edge, Program
 from mapper.regions import logical_indices, renaming
+from mapper.tensor import Coords
 from mapper.workload import Workload
 
 
@@ -23,6 +25,11 @@ class Slice:
     hi: int
     phase: int = 0
     step: int = 1
+
+    def has(self, coordinates: Coords) -> npt.NDArray[np.bool_]:
+        """Which of ``coordinates`` it takes."""
+        crd = coordinates
+        return np.asarray((crd >= self.lo) & (crd < self.hi) & (crd % self.step == self.phase))
 
     @property
     def params(self) -> dict[str, int]:
@@ -52,15 +59,15 @@ def lane_slices(
 
 
 def common_levels(
-    program: Program, loops: Sequence[Loops], fused: Sequence[int], number: int, divided: Collection[str] | None = None
+    program: Program, loops: Sequence[Loops], fused: Sequence[Edge], number: int, divided: Collection[str] | None = None
 ) -> int:
     """Outer levels of a statement's result in which lanes agree that share its reduction, or that differ in the indices
     ``divided``: those of loops above all of these and above any reduction, as sums leave only where there are some.
-    Not the last level, where a lane leaves out what has no value. ``fused``: edges (their positions) of its region."""
+    Not the last level, where a lane leaves out what has no value. ``fused``: the edges of its region."""
     kept, nest = program.statements[number].target.indices, loops[number].nest
     apart = {i for i, _, _ in loops[number].parallel if i not in kept} if divided is None else divided
     above = next((n for n, (index, _) in enumerate(nest) if index in apart or index not in kept), len(nest))
-    for edge in (program.edges[n] for n in fused):
+    for edge in fused:
         if edge.consumer == number:  # its levels are the outermost loops
             own = {made for made, read in renaming(program, edge).items() if read in apart}
             above = min(above, common_levels(program, loops, fused, edge.producer, own))

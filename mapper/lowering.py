@@ -15,6 +15,7 @@ from mapper.graph_builder import GraphBuilder
 from mapper.lanes import Slice, lane_slices
 from mapper.machine import Machine
 from mapper.mapping import Mapping
+from mapper.program import Edge
 from mapper.region_lowering import RegionLowering, StorageOf
 from mapper.regions import stream_nest
 from mapper.schedule import Conversion, Region
@@ -38,13 +39,26 @@ def lower_region(
     return build.build()
 
 
-def statement_units(
-    workload: Workload, mapping: Mapping, machine: Machine, region: Region, number: int
+def lane_units(
+    workload: Workload, mapping: Mapping, machine: Machine, fused: tuple[Edge, ...], number: int
 ) -> Counter[str]:
-    """Contexts of each kind that all lanes of a statement take, forks apart. Needs no data: one lane is lowered, with
-    streams from nowhere."""
-    workload, build = workload.variant(mapping.variant), GraphBuilder(machine)
-    return _lowering(workload, mapping, machine, region, None, build, {}).units(number)
+    """Contexts of each kind that one lane of a statement takes, stores and forks apart. Needs no data: the lane is
+    lowered with streams from nowhere. ``fused``: the fused edges of its region."""
+    return _counting(workload, mapping, machine, fused, number).lane_units(number)
+
+
+def sum_units(
+    workload: Workload, mapping: Mapping, machine: Machine, fused: tuple[Edge, ...], number: int, parts: int
+) -> Counter[str]:
+    """Contexts of each kind that add so many partial results of a statement."""
+    return _counting(workload, mapping, machine, fused, number).sum_units(number, parts)
+
+
+def _counting(
+    workload: Workload, mapping: Mapping, machine: Machine, fused: tuple[Edge, ...], number: int
+) -> RegionLowering:
+    workload, alone = workload.variant(mapping.variant), Region((number,), fused, ())
+    return _lowering(workload, mapping, machine, alone, None, GraphBuilder(machine), {})
 
 
 def _lowering(

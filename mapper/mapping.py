@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping as MappingABC
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from mapper.canonical import content_hash
@@ -38,16 +39,25 @@ class Loops:
     @property
     def nest(self) -> tuple[Loop, ...]:
         """All loops, outer to inner."""
-        return (*((i, "tile") for i, _ in self.tiles), *((i, "inner") for i in self.order))
+        return _nest(tuple([i for i, _ in self.tiles]), self.order)
 
     @property
     def lanes(self) -> int:
         """Number of parallel copies."""
-        return math.prod(lanes for _, lanes, _ in self.parallel)
+        return math.prod([lanes for _, lanes, _ in self.parallel])
+
+    def lanes_over(self, indices: tuple[str, ...]) -> int:
+        """Number of parallel copies that differ in some of ``indices``."""
+        return math.prod([lanes for index, lanes, _ in self.parallel if index in indices])
 
     def steps(self, index: str, extent: int) -> int:
         """Iterations of the outermost loop over ``index``."""
         return -(-extent // dict(self.tiles).get(index, 1))
+
+
+@lru_cache(maxsize=65536)
+def _nest(tiled: tuple[str, ...], order: tuple[str, ...]) -> tuple[Loop, ...]:
+    return (*((i, "tile") for i in tiled), *((i, "inner") for i in order))
 
 
 @dataclass(frozen=True, slots=True)

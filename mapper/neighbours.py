@@ -20,12 +20,12 @@ from mapper.dtypes import FP32
 from mapper.errors import IllegalMapping
 from mapper.fused_region import FusedRegion
 from mapper.fusion import fuse
-from mapper.legality import stored_tensors
 from mapper.linear_orders import PartialOrder
 from mapper.mapping import Loops, Mapping
 from mapper.program_space import ProgramSpace
 from mapper.region_neighbours import region_neighbours
 from mapper.region_space import Choice, RegionChoice, RegionSpace
+from mapper.regions import stored_tensors
 
 if TYPE_CHECKING:
     from mapper.space import MappingSpace
@@ -134,7 +134,7 @@ class Neighbourhood:
         """With a format for every tensor that is stored now: its own, else the first that suits the orders."""
         orders = {n: loops.order for n, loops in enumerate(mapping.loops)}
         formats, dtypes = dict(mapping.formats), dict(mapping.dtypes)
-        tensors = sorted(stored_tensors(self.program.workload, mapping.cuts))
+        tensors = sorted(stored_tensors(self.program.workload.program, mapping.cuts))
         for tensor in tensors:
             if tensor not in formats:
                 form = next((f for f in self.program.formats(tensor) if self.program.suits(tensor, f, orders)), None)

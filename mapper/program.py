@@ -59,7 +59,7 @@ class Access:
         return f"pattern({text})" if self.pattern else text
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Statement:
     """One operation; ``kind`` says which fields count.
 
@@ -82,7 +82,7 @@ class Statement:
     reduction: str = "sum"
     windows: tuple[Affine, ...] = ()
 
-    @property
+    @cached_property
     def indices(self) -> tuple[str, ...]:
         """Every loop index: those of the target first, then reduced ones in order of appearance."""
         if self.kind == "view":
@@ -90,7 +90,7 @@ class Statement:
         used = (*self.target.indices, *(i for operand in self.operands for i in operand.indices))
         return tuple(dict.fromkeys(used))
 
-    @property
+    @cached_property
     def reduced(self) -> tuple[str, ...]:
         """Indices reduced over: those that the target lacks."""
         return tuple(i for i in self.indices if i not in self.target.indices)

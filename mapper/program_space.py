@@ -17,12 +17,12 @@ from mapper.errors import IllegalMapping
 from mapper.formats import Format, offered_formats, pads, writable
 from mapper.fused_region import FusedRegion, draw, order_text
 from mapper.fusion import Fusion, Partition
-from mapper.legality import stored_tensors
 from mapper.machine import Machine
 from mapper.mapping import Loops, Mapping
 from mapper.program import pattern_sensitive
-from mapper.reconvergence import held_back
-from mapper.region_space import Chooser, RegionSpace, pick
+from mapper.reconvergence import held_back, meetings
+from mapper.region_space import Chooser, RegionChoice, RegionSpace, pick
+from mapper.regions import stored_tensors
 from mapper.residency import KEEP
 from mapper.space_limits import SpaceLimits
 from mapper.violation import Violation
@@ -103,7 +103,7 @@ class ProgramSpace:
 
     def _has_order(self, fusion: Fusion) -> bool:
         """Whether some loop order suits the formats that the user allows; notes the reasons against the others."""
-        fixed = [(t, self._fixed[t]) for t in stored_tensors(self.workload, fusion.cuts) if t in self._fixed]
+        fixed = [(t, self._fixed[t]) for t in stored_tensors(self.workload.program, fusion.cuts) if t in self._fixed]
         if not fixed:
             return True
         ranks = (range(min(region.order_count, MOST_FUSIONS)) for region in fusion.regions)
@@ -148,7 +148,7 @@ class ProgramSpace:
     def weight(self, fusion: Fusion) -> int:
         """Number of mappings with these cuts."""
         loops: int = math.prod(self.region_space(region).count for region in fusion.regions)
-        formats: int = math.prod([len(self._forms(t)) for t in stored_tensors(self.workload, fusion.cuts)])
+        formats: int = math.prod([len(self._forms(t)) for t in stored_tensors(self.workload.program, fusion.cuts)])
         return loops * formats * math.prod(map(len, self._others.values()))
 
     def draw(self, rng: np.random.Generator, fusion: Fusion | None = None) -> Mapping:
@@ -160,16 +160,21 @@ class ProgramSpace:
         loops: dict[int, Loops] = {}
         for region in fusion.regions:
             loops |= self._draw_loops(rng, region, tries)
-        picks = {name: choices[int(rng.integers(len(choices)))] for name, choices in self._knobs(fusion)}
+        knobs = self._knobs(fusion)
+        number, picks = draw(rng, math.prod([len(choices) for _, choices in knobs])), {}
+        for name, choices in knobs:
+            number, chosen = divmod(number, len(choices))
+            picks[name] = choices[chosen]
         return self._assemble(fusion, loops, picks)
 
     def _draw_loops(self, rng: np.random.Generator, region: FusedRegion, tries: int) -> dict[int, Loops]:
+        space, met = self.region_space(region), meetings(self.workload.program, region.statements)
         held: list[Violation] = []
         for _ in range(tries):
-            drawn = self.region_space(region).draw(rng)
-            held = held_back(self.workload, drawn, self._deepest, region.statements, region.edges)
+            loops = _Drawn(space, space.unrank(draw(rng, space.count)))
+            held = list(itertools.islice(held_back(self.workload, met, loops, self.deepest), 1))
             if not held:
-                return drawn
+                return {number: loops[number] for number in region.statements}
         raise IllegalMapping(held)
 
     def _unserved(self, region: FusedRegion) -> list[Violation]:
@@ -184,7 +189,7 @@ class ProgramSpace:
         return self._served[region]
 
     @cached_property
-    def _deepest(self) -> int | None:
+    def deepest(self) -> int | None:
         """The largest depth that FIFOs may have; what waits for more need not be drawn to its end."""
         depths = self.limits.machine.get("fifo_depth", (self.machine.fifo_depth,))
         return None if None in depths else max(int(depth) for depth in depths if depth is not None)
@@ -305,7 +310,7 @@ class ProgramSpace:
 
     def _knobs(self, fusion: Fusion) -> list[tuple[str, tuple[Any, ...]]]:
         """(name, choices) of the knobs that are independent once the cuts are chosen, in a fixed order."""
-        stored = stored_tensors(self.workload, fusion.cuts)
+        stored = stored_tensors(self.workload.program, fusion.cuts)
         knobs: list[tuple[str, tuple[Any, ...]]] = [
             (f"{self.prefix}format.{tensor}", tuple(self._forms(tensor))) for tensor in stored
         ]
@@ -331,7 +336,7 @@ class ProgramSpace:
     def _assemble(self, fusion: Fusion, loops: dict[int, Loops], picks: dict[str, Any]) -> Mapping:
         formats, dtypes = [], []
         orders = {n: own.order for n, own in loops.items()}
-        for tensor in sorted(stored_tensors(self.workload, fusion.cuts)):
+        for tensor in sorted(stored_tensors(self.workload.program, fusion.cuts)):
             form = self._forms(tensor)[picks[f"{self.prefix}format.{tensor}"]]
             if not self.suits(tensor, form, orders):
                 raise IllegalMapping([_format_order(tensor, str(form), orders)])
@@ -342,6 +347,17 @@ class ProgramSpace:
         return Mapping(
             fusion.cuts, ordered, tuple(formats), picks["residency"], machine, self.label, tuple(dtypes), picks["joins"]
         )
+
+
+class _Drawn(dict[int, Loops]):
+    """The loops of a choice, each made when it is asked for: most draws are refused for the first."""
+
+    def __init__(self, space: RegionSpace, choice: RegionChoice) -> None:
+        self._space, self._choice = space, choice
+
+    def __missing__(self, number: int) -> Loops:
+        self[number] = loops = self._space.loops_of(self._choice, number)
+        return loops
 
 
 def _format_order(tensor: str, formats: str, orders: dict[int, tuple[str, ...]]) -> Violation:

@@ -12,14 +12,17 @@ How many entries a group has is known from the data, so that such mappings are n
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
 from mapper.mapping import Loops
 from mapper.program import Edge, Program
-from mapper.regions import region_label, renaming, stream_nest
+from mapper.regions import fused_edges, region_label, renaming
 from mapper.tensor import Coords
 from mapper.violation import Violation
 from mapper.workload import Workload
@@ -34,73 +37,99 @@ TOKENS_PER_ENTRY = 2
 """Most tokens of a stream per entry, as each may be followed by a stop."""
 
 
-def held_back(
-    workload: Workload, loops: LoopsOf, depth: int | None, statements: tuple[int, ...], fused: tuple[Edge, ...]
-) -> list[Violation]:
-    """Streams of a region (its statements and fused edges) that must wait for more entries than a FIFO holds."""
-    if depth is None:
-        return []
-    program = workload.program
-    found = _drained_groups(workload, loops, depth, statements, fused)
-    for reader in statements if len(fused) > 1 else ():
-        made = sorted({edge.producer for edge in fused if edge.consumer == reader})
-        for source in made if len(made) > 1 else ():
-            for other in made:
-                if other == source:
-                    continue
-                lag = _lag(program, loops, statements, fused, source, other)
-                largest = 0 if lag is None else _largest_group(workload, loops[source], source, lag, depth)
-                if largest > depth:
-                    tensor = program.statements[source].target.tensor
-                    limit = f"a FIFO of {depth}"
-                    where = f"{tensor} in S{reader} of {region_label(statements)}"
-                    found.append(Violation("reconvergent-fifo", f"{largest} entries or more wait", limit, where))
-    return found
+@dataclass(frozen=True, slots=True)
+class Meetings:
+    """Where streams of a region meet, whatever its loops. ``drained``: (statement, indices of its result, those of them
+    in which readers join it with other operands) of the statements that reduce. ``joined``: (reader, source, other
+    source) of the statements that read several streams."""
+
+    statements: tuple[int, ...]
+    fused: tuple[Edge, ...]
+    drained: tuple[tuple[int, frozenset[str], frozenset[str]], ...]
+    joined: tuple[tuple[int, int, int], ...]
 
 
-def _drained_groups(
-    workload: Workload, loops: LoopsOf, depth: int, statements: tuple[int, ...], fused: tuple[Edge, ...]
-) -> list[Violation]:
-    program, found = workload.program, []
+@lru_cache(maxsize=65536)
+def meetings(program: Program, statements: tuple[int, ...]) -> Meetings:
+    """The meetings of a region, given by its statements."""
+    fused = fused_edges(program, statements)
+    drained, joined = [], []
     for number in statements:
-        own, kept = loops[number], program.statements[number].target.indices
-        joined = any(index not in kept for index, _, _ in own.parallel)
-        readers = [edge for edge in fused if edge.producer == number]
-        if not joined and not readers:
-            continue
-        nest = own.nest
-        above = next((n for n, (index, _) in enumerate(nest) if index not in kept), len(nest))
-        drained = [index for index, _ in nest[above:] if index in kept]
-        if len(drained) < 2:
-            continue
-        for edge in readers if not joined else ():
-            names = renaming(program, edge)
-            outer = {names[index] for index in drained[:-1]}
-            operands = program.statements[edge.consumer].operands
-            others = [a for n, a in enumerate(operands) if n != edge.operand]
-            joined = joined or any(not outer.isdisjoint(a.indices) for a in others)
-        room = depth // TOKENS_PER_ENTRY
-        largest = _largest_group(workload, loops[number], number, above + 1, room) if joined else 0
+        statement = program.statements[number]
+        if statement.reduced:
+            met = frozenset(i for edge in fused if edge.producer == number for i in _met(program, edge))
+            drained.append((number, frozenset(statement.target.indices), met))
+        made = sorted({edge.producer for edge in fused if edge.consumer == number}) if len(fused) > 1 else []
+        joined += [(number, source, other) for source, other in itertools.permutations(made, 2)]
+    return Meetings(statements, fused, tuple(drained), tuple(joined))
+
+
+def _met(program: Program, edge: Edge) -> list[str]:
+    """Indices of a stream that other operands of its reader have, as its producer calls them."""
+    operands = program.statements[edge.consumer].operands
+    others = {i for n, access in enumerate(operands) if n != edge.operand for i in access.indices}
+    return [made for made, read in renaming(program, edge).items() if read in others]
+
+
+def held_back(
+    workload: Workload, region: Meetings, loops: LoopsOf, depth: int | None, padded: Collection[int] = ()
+) -> Iterator[Violation]:
+    """Streams of a region that must wait for more entries than a FIFO holds, the cheapest to find first. Statements
+    that are ``padded`` make entries wherever there may be some."""
+    if depth is None:
+        return
+    program = workload.program
+    room = depth // TOKENS_PER_ENTRY
+    for number, kept, met in region.drained:
+        largest = _drained(workload, number, loops[number], kept, met, room, number in padded)
         if largest > room:
             tensor, limit = program.statements[number].target.tensor, f"half a FIFO of {depth}"
-            where = f"{tensor} of {region_label(statements)}"
-            found.append(Violation("drained-fifo", f"{largest} entries or more leave an accumulator", limit, where))
-    return found
+            where = f"{tensor} of {region_label(region.statements)}"
+            yield Violation("drained-fifo", f"{largest} entries or more leave an accumulator", limit, where)
+    for reader, source, other in region.joined:
+        lag = _lag(program, loops, region, source, other)
+        largest = 0 if lag is None else _largest_group(workload, source, loops[source], lag, depth, source in padded)
+        if largest > depth:
+            tensor = program.statements[source].target.tensor
+            limit, where = f"a FIFO of {depth}", f"{tensor} in S{reader} of {region_label(region.statements)}"
+            yield Violation("reconvergent-fifo", f"{largest} entries or more wait", limit, where)
 
 
-def _lag(
-    program: Program, loops: LoopsOf, statements: tuple[int, ...], fused: tuple[Edge, ...], source: int, other: int
+def _drained(
+    workload: Workload, number: int, own: Loops, kept: frozenset[str], met: frozenset[str], room: int, full: bool
+) -> int:
+    """Most entries that leave an accumulator while a join waits for the next outer coordinate, or a lower bound of that
+    number beyond ``room``."""
+    parts = bool(own.parallel) and any(index not in kept for index, _, _ in own.parallel)
+    if not parts and not met:
+        return 0
+    above = _drains(tuple([index for index, _ in own.tiles]), own.order, kept, met, parts)
+    return 0 if above is None else _largest_group(workload, number, own, above + 1, room, full)
+
+
+@lru_cache(maxsize=65536)
+def _drains(
+    tiled: tuple[str, ...], order: tuple[str, ...], kept: frozenset[str], met: frozenset[str], parts: bool
 ) -> int | None:
+    """Loops above the accumulator of a statement, if some of several levels that leave it are joined: with streams of
+    others in the indices ``met``, or where ``parts`` of lanes are added."""
+    nest = (*tiled, *order)
+    above = next(n for n, index in enumerate(nest) if index not in kept)
+    drained = [index for index in nest[above:] if index in kept]
+    return above if len(drained) > 1 and (parts or met.intersection(drained[:-1])) else None
+
+
+def _lag(program: Program, loops: LoopsOf, region: Meetings, source: int, other: int) -> int | None:
     """Leading loops of the shared order within which ``other`` follows its common origin with ``source`` entry by
     entry: below them it is ready only when the whole group is. None if nothing of the region is common to both."""
 
     def above(number: int) -> dict[int, int | None]:
         """Statements that ``number`` is computed from, and the least loops that any way down to it keeps in step."""
         found: dict[int, int | None] = {number: None}
-        for statement in sorted(statements, reverse=True):
+        for statement in sorted(region.statements, reverse=True):
             if statement in found:
                 here = _least(found[statement], _in_step(program, loops[statement], statement))
-                for edge in fused:
+                for edge in region.fused:
                     if edge.consumer == statement:
                         found[edge.producer] = _least(found.get(edge.producer), here)
         return found
@@ -121,22 +150,34 @@ def _in_step(program: Program, loops: Loops, statement: int) -> int | None:
     return next((n for n, (index, _) in enumerate(loops.nest) if index not in kept), None)
 
 
-def _largest_group(workload: Workload, own: Loops, statement: int, loops: int, room: int) -> int:
-    """Most entries of a statement's result within one iteration of its first ``loops`` loops, or a lower bound of that
-    number beyond ``room``: the entries spread evenly."""
-    target = workload.program.statements[statement].target
-    nest, tiles = stream_nest(workload.program, statement, own)[:loops], dict(own.tiles)
-    granules = {i: tiles[i] if part == "tile" else 1 for i, part in nest}
-    key = (target.tensor, tuple(sorted(granules.items())))
+def _largest_group(workload: Workload, number: int, own: Loops, loops: int, room: int, full: bool) -> int:
+    """Most entries of a statement's result within one iteration of its first ``loops`` loops over them, or a lower
+    bound of that number beyond ``room``: the entries spread evenly. ``full``: of a result that may have entries
+    everywhere."""
+    target, tiles = workload.program.statements[number].target, dict(own.tiles)
+    walked = _walked(tuple(tiles), own.order, target.indices, loops)
+    granules = tuple([(index, tiles[index] if whole else 1) for index, whole in walked])
+    if full:
+        return math.prod((workload.extents[number] | dict(granules))[i] for i in target.indices)
+    key = (target.tensor, granules)
     if key not in workload.group_sizes:
         tensor = workload.tensor(target.tensor)
-        extents = workload.extents[statement]
-        groups = math.prod(-(-extents[i] // granule) for i, granule in granules.items())
+        extents = workload.extents[number]
+        groups = math.prod(-(-extents[i] // granule) for i, granule in granules)
         if tensor.nnz > room * groups:
             return -(-tensor.nnz // groups)
-        columns = [tensor.coords[target.indices.index(i)] // g for i, g in granules.items()]
+        columns = [tensor.coords[target.indices.index(i)] // g for i, g in granules]
         workload.group_sizes[key] = _most_alike(columns) if columns and tensor.nnz else tensor.nnz
     return workload.group_sizes[key]
+
+
+@lru_cache(maxsize=65536)
+def _walked(
+    tiled: tuple[str, ...], order: tuple[str, ...], kept: tuple[str, ...], loops: int
+) -> tuple[tuple[str, bool], ...]:
+    """The indices that the first ``loops`` loops over ``kept`` walk, sorted, and whether only their tiles."""
+    nest = (*((i, True) for i in tiled if i in kept), *((i, False) for i in order if i in kept))
+    return tuple(sorted(dict(nest[:loops]).items()))
 
 
 def _most_alike(columns: list[Coords]) -> int:

@@ -75,26 +75,20 @@ class RegionLowering:
                     self._store(number, statement.target, stored[statement.target.tensor], result, suffix)
                 self._results[number, lanes] = self._without_empty(statement, result, suffix)
 
-    def units(self, number: int) -> Counter[str]:
-        statement, loops = self._workload.program.statements[number], self._mapping.loops[number]
-        lanes = (0,) * len(loops.parallel)
-        for position in self._region.fused:
-            edge = self._workload.program.edges[position]
+    def lane_units(self, number: int) -> Counter[str]:
+        """Contexts of one lane of a statement, its streams from nowhere."""
+        lanes = (0,) * len(self._mapping.loops[number].parallel)
+        for edge in self._region.fused:
             if edge.consumer == number:
                 self._results[edge.producer, lanes] = self._nowhere(edge.producer)
-        self._statement(number, statement, lanes)
-        kinds = Counter({kind: n * loops.lanes for kind, n in self._build.kinds().items()})
-        kept = [lane for lane in loops.parallel if lane[0] in statement.target.indices]
-        copies = math.prod(count for _, count, _ in kept)
-        before = self._build.kinds()
-        if len(kept) < len(loops.parallel):
-            parts = [self._nowhere(number)] * (loops.lanes // copies)
-            self._added(number, statement, loops, parts, "")
-        stored = dict(self._region.stored).get(statement.target.tensor)
-        if stored is not None:
-            self._store(number, statement.target, stored, self._nowhere(number), "")
-        extra = self._build.kinds() - before
-        return kinds + Counter({kind: n * copies for kind, n in extra.items()})
+        self._statement(number, self._workload.program.statements[number], lanes)
+        return self._build.kinds()
+
+    def sum_units(self, number: int, parts: int) -> Counter[str]:
+        """Contexts that add so many partial results of a statement."""
+        statement, loops = self._workload.program.statements[number], self._mapping.loops[number]
+        self._added(number, statement, loops, [self._nowhere(number)] * parts, "")
+        return self._build.kinds()
 
     def _nowhere(self, number: int) -> Result:
         """The result of a statement, as streams of a unit that counts for nothing."""
@@ -145,8 +139,7 @@ class RegionLowering:
         self, number: int, n: int, access: Access, loops: Loops, lanes: Lanes, slices: LaneSlices, suffix: str
     ) -> StoredOperand | StreamOperand:
         program = self._workload.program
-        for position in self._region.fused:
-            edge = program.edges[position]
+        for edge in self._region.fused:
             if (edge.consumer, edge.operand) == (number, n):
                 names = renaming(program, edge)
                 made = stream_nest(program, edge.producer, self._mapping.loops[edge.producer])
@@ -327,7 +320,7 @@ class RegionLowering:
     def _without_empty(self, statement: Statement, result: Result, suffix: str, fused: bool | None = None) -> Result:
         """Readers of a stream must not see coordinates whose reduction was empty."""
         if fused is None:
-            fused = any(self._workload.program.edges[n].tensor == statement.target.tensor for n in self._region.fused)
+            fused = any(edge.tensor == statement.target.tensor for edge in self._region.fused)
         if not (fused and result.may_hold_empty and result.crds):
             return result
         name = f"drop {statement.target.tensor}{suffix}"

@@ -10,10 +10,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Protocol, TypeVar
 
-import numpy as np
-
 from mapper.errors import IllegalMapping
-from mapper.fused_region import FusedRegion, Orders, draw, order_text
+from mapper.fused_region import FusedRegion, Orders, order_text
 from mapper.linear_orders import PartialOrder
 from mapper.mapping import Lane, Loops
 from mapper.regions import LogicalIndex
@@ -43,6 +41,21 @@ class RegionChoice:
     partition: str
 
 
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """Lanes and tiled indices with the extents that each may have, and the number of orders of their tile loops."""
+
+    lanes: Lanes
+    tiled: frozenset[LogicalIndex]
+    extents: tuple[tuple[LogicalIndex, tuple[int, ...]], ...]
+    orders: int
+
+    @property
+    def count(self) -> int:
+        """Choices of extents and orders."""
+        return self.orders * math.prod(len(choices) for _, choices in self.extents)
+
+
 class Chooser(Protocol):
     """Whoever decides: an Optuna trial, a random generator, a fixed assignment."""
 
@@ -70,18 +83,24 @@ class RegionSpace:
     @cached_property
     def count(self) -> int:
         """Number of choices."""
-        return self.region.order_count * self._plans[-1][-1]
+        return self.region.order_count * self._running[-1]
 
-    def draw(self, rng: np.random.Generator) -> dict[int, Loops]:
-        """Loops per statement, every choice equally likely."""
-        orders = self.region.order(draw(rng, self.region.order_count))
-        number = draw(rng, self._plans[-1][-1])
-        lanes, tiled, _ = self._plans[bisect.bisect_right(self._plans, number, key=lambda plan: plan[-1])]
-        extents = {leader: self._extents(leader, lanes) for leader in self.tiles if leader in tiled}
-        chosen = {leader: tiles[draw(rng, len(tiles))] for leader, tiles in extents.items()}
-        order = self.region.tile_order(tiled, draw(rng, self.region.tile_order_count(tiled)))
-        partition = self.limits.partitions[draw(rng, len(self.limits.partitions)) if lanes else 0]
-        return self.loops(RegionChoice(orders, tuple((leader, chosen[leader]) for leader in order), lanes, partition))
+    def unrank(self, number: int) -> RegionChoice:
+        """Choice ``number`` of ``count``."""
+        rank, number = divmod(number, self._running[-1])
+        at = bisect.bisect_right(self._running, number)
+        plan = self._plans[at]
+        number -= self._running[at - 1] if at else 0
+        partition = 0
+        if plan.lanes:
+            number, partition = divmod(number, len(self.limits.partitions))
+        number, place = divmod(number, plan.orders)
+        chosen = {}
+        for leader, extents in plan.extents:
+            number, n = divmod(number, len(extents))
+            chosen[leader] = extents[n]
+        tiles = tuple([(leader, chosen[leader]) for leader in self.region.tile_order(plan.tiled, place)])
+        return RegionChoice(self.region.order(rank), tiles, plan.lanes, self.limits.partitions[partition])
 
     def choose(self, chooser: Chooser) -> dict[int, Loops]:
         """Loops that ``chooser`` makes, one named knob at a time."""
@@ -103,17 +122,22 @@ class RegionSpace:
 
     def loops(self, choice: RegionChoice) -> dict[int, Loops]:
         """The loops of every statement."""
-        found = {}
-        for (number, own), order in zip(self._own.items(), choice.orders, strict=True):
-            parallel: tuple[Lane, ...] = tuple([(own[x], n, choice.partition) for x, n in choice.lanes if x in own])
-            found[number] = Loops(order, tuple([(own[x], tile) for x, tile in choice.tiles if x in own]), parallel)
-        return found
+        return {number: self.loops_of(choice, number) for number in self.region.statements}
+
+    def loops_of(self, choice: RegionChoice, number: int) -> Loops:
+        """The loops of one statement."""
+        place, own = self._own[number]
+        parallel: tuple[Lane, ...] = tuple([(own[x], n, choice.partition) for x, n in choice.lanes if x in own])
+        return Loops(choice.orders[place], tuple([(own[x], tile) for x, tile in choice.tiles if x in own]), parallel)
 
     @cached_property
-    def _own(self) -> dict[int, dict[LogicalIndex, str]]:
-        """The name of every logical index in every statement that has it."""
+    def _own(self) -> dict[int, tuple[int, dict[LogicalIndex, str]]]:
+        """Of every statement its place in the region and the name of every logical index that it has."""
         leaders, statements = self.region.leaders, self.region.program.statements
-        return {n: {leaders[n, i]: i for i in statements[n].indices} for n in self.region.statements}
+        return {
+            number: (place, {leaders[number, i]: i for i in statements[number].indices})
+            for place, number in enumerate(self.region.statements)
+        }
 
     def choice(self, loops: Mapping[int, Loops]) -> RegionChoice:
         """Inverse of ``loops``. Raises IllegalMapping for statements that order their tile loops differently."""
@@ -179,17 +203,20 @@ class RegionSpace:
         return ((), *single, *pairs)
 
     @cached_property
-    def _plans(self) -> list[tuple[Lanes, frozenset[LogicalIndex], int]]:
-        """(lanes, set of tiled indices, running number of choices): lanes never outnumber the steps of their loop."""
-        found, running = [], 0
+    def _plans(self) -> list[_Plan]:
+        """All lanes with all sets of tiled indices; lanes never outnumber the steps of their loop."""
+        found = []
         for tiled in self._subsets():
-            orders = self.region.tile_order_count(tiled)
             for lanes in self.lanes:
-                extents = math.prod(len(self._extents(leader, lanes)) for leader in tiled)
-                running += extents * orders * (len(self.limits.partitions) if lanes else 1)
-                if extents:
-                    found.append((lanes, tiled, running))
+                extents = tuple((leader, self._extents(leader, lanes)) for leader in self.tiles if leader in tiled)
+                if all(choices for _, choices in extents):
+                    found.append(_Plan(lanes, tiled, extents, self.region.tile_order_count(tiled)))
         return found
+
+    @cached_property
+    def _running(self) -> list[int]:
+        partitions = len(self.limits.partitions)
+        return list(itertools.accumulate(plan.count * (partitions if plan.lanes else 1) for plan in self._plans))
 
     def _subsets(self) -> Iterator[frozenset[LogicalIndex]]:
         always = [leader for leader, choices in self.tiles.items() if 0 not in choices]

@@ -29,6 +29,19 @@ def regions_of(program: Program, cuts: tuple[bool, ...]) -> tuple[tuple[int, ...
     return tuple(tuple(members[number]) for number in order)
 
 
+@lru_cache(maxsize=65536)
+def fused_edges(program: Program, statements: tuple[int, ...]) -> tuple[Edge, ...]:
+    """The fused edges of a region, given by its statements: all between them, as no edge inside a region is cut."""
+    return tuple(e for e in program.edges if e.producer in statements and e.consumer in statements)
+
+
+@lru_cache(maxsize=65536)
+def stored_tensors(program: Program, cuts: tuple[bool, ...]) -> tuple[str, ...]:
+    """Inputs, outputs and every computed tensor that some cut materialises."""
+    kept = {e.tensor for e, c in zip(program.edges, cuts, strict=True) if c}.union(program.outputs)
+    return (*program.inputs, *[t for t in program.producers if t in kept])
+
+
 def region_label(statements: tuple[int, ...]) -> str:
     """``S0+S1``: the name of a region."""
     return "+".join(f"S{n}" for n in statements)

@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from mapper.mapping import Mapping
-from mapper.program import IN_PLACE, Program
-from mapper.regions import regions_of
+from mapper.program import IN_PLACE, Edge, Program
+from mapper.regions import fused_edges, regions_of, stored_tensors
 from mapper.storage import Layout, layout_of
 
 
@@ -34,11 +34,11 @@ class Conversion:
 
 @dataclass(frozen=True, slots=True)
 class Region:
-    """One dataflow graph. ``fused``: positions in ``Program.edges`` that are streams inside it.
-    ``stored``: computed tensors that it writes, with their layout."""
+    """One dataflow graph. ``fused``: the edges that are streams inside it. ``stored``: computed tensors that it
+    writes, with their layout."""
 
     statements: tuple[int, ...]
-    fused: tuple[int, ...]
+    fused: tuple[Edge, ...]
     stored: tuple[tuple[str, Layout], ...]
 
 
@@ -115,15 +115,11 @@ def _view(program: Program, mapping: Mapping, number: int, layouts: dict[str, li
 
 
 def _region(program: Program, mapping: Mapping, statements: tuple[int, ...]) -> Region:
-    fused, stored = [], []
-    for n, edge in enumerate(program.edges):
-        if edge.producer in statements and not mapping.cuts[n]:
-            fused.append(n)
+    stored, kept = [], stored_tensors(program, mapping.cuts)
     for statement in statements:
         target = program.statements[statement].target
-        readers = [cut for e, cut in zip(program.edges, mapping.cuts, strict=True) if e.tensor == target.tensor]
-        if not readers or any(readers):
+        if target.tensor in kept:
             loops = mapping.loops[statement]
             kinds, dtype = mapping.kinds(target.tensor), mapping.dtype(target.tensor)
             stored.append((target.tensor, layout_of(target, loops, kinds, dtype)))
-    return Region(statements, tuple(fused), tuple(stored))
+    return Region(statements, fused_edges(program, statements), tuple(stored))

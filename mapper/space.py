@@ -23,7 +23,7 @@ import numpy as np
 from mapper.errors import EmptySpace, IllegalMapping
 from mapper.fused_region import draw
 from mapper.fusion import Fusion
-from mapper.legality import violations
+from mapper.legality import joint_violations, violations
 from mapper.machine import Machine
 from mapper.mapping import Mapping
 from mapper.mapping_text import mapping_changes
@@ -59,7 +59,7 @@ class MappingSpace:
 
     def machine_of(self, mapping: Mapping) -> Machine:
         """The machine with the mapping's values of machine knobs."""
-        return self.machine.with_fields(**dict(mapping.machine))
+        return self.machine.with_fields(**dict(mapping.machine)) if mapping.machine else self.machine
 
     def violations(self, mapping: Mapping) -> tuple[Violation, ...]:
         """Rules broken on the machine that the mapping asks for, by the first input that breaks any."""
@@ -68,6 +68,13 @@ class MappingSpace:
             if broken := violations(workload, mapping, machine):
                 return tuple(replace(v, where=self.place(v.where, name)) for v in broken)
         return ()
+
+    def _drawn_violations(self, mapping: Mapping) -> tuple[Violation, ...]:
+        """``violations`` of a mapping that was drawn, whose choices are legal one by one."""
+        if len(self.inputs) > 1:
+            return self.violations(mapping)
+        held_depth = self.programs[mapping.variant].deepest
+        return joint_violations(self.workload, mapping, self.machine_of(mapping), held_depth)
 
     def place(self, where: str, name: str) -> str:
         """``where`` with the name of the input, if there are several."""
@@ -110,7 +117,7 @@ class MappingSpace:
                 else:
                     fusion = fusions[bisect.bisect_right(running, draw(rng, running[-1]))]
                     mapping = self._program_of(fusion).draw(rng, fusion)
-                broken = self.violations(mapping)
+                broken = self._drawn_violations(mapping)
             except IllegalMapping as error:
                 broken = error.violations
             if not broken:

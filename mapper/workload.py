@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Hashable
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -13,7 +12,8 @@ from mapper.extents import bind_extents
 from mapper.interpreter import Results, effectual_multiplies, evaluate
 from mapper.program import Access, Program, pattern_sensitive
 from mapper.rewrites import rewriting
-from mapper.tensor import SparseTensor
+from mapper.tensor import Coords, SparseTensor
+from mapper.violation import Violation
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,8 +81,13 @@ class Workload:
         return {}
 
     @cached_property
-    def unit_counts(self) -> dict[Hashable, Counter[str]]:
-        """Units of lowered regions by their shape (``legality.units_used``)."""
+    def unit_counts(self) -> dict[Hashable, Coords]:
+        """Units of lowered regions by their shape (``units``)."""
+        return {}
+
+    @cached_property
+    def format_rules(self) -> dict[Hashable, tuple[Violation, ...]]:
+        """Rules that a stored tensor breaks by its level kinds and value type (``legality``)."""
         return {}
 
     @cached_property

@@ -38,9 +38,9 @@ def _draw_region(canvas: _Canvas, program: Program, mapping: Mapping, region: Re
     canvas.y += LINE + PAD
     middles: dict[int, float] = {}
     stored = dict(region.stored)
-    streamed = {program.edges[n].consumer: set[str]() for n in region.fused}
-    for n in region.fused:
-        streamed[program.edges[n].consumer].add(program.edges[n].tensor)
+    streamed = {edge.consumer: set[str]() for edge in region.fused}
+    for edge in region.fused:
+        streamed[edge.consumer].add(edge.tensor)
     for number in region.statements:
         statement = program.statements[number]
         read = [a.tensor for a in statement.operands if a.tensor not in streamed.get(number, set())]
@@ -52,8 +52,7 @@ def _draw_region(canvas: _Canvas, program: Program, mapping: Mapping, region: Re
         start = canvas.y
         canvas.box(lines, "#fff", inset=PAD)
         middles[number] = (start + canvas.y - GAP / 2) / 2
-    for n in region.fused:
-        edge = program.edges[n]
+    for edge in region.fused:
         canvas.stream(middles[edge.producer], middles[edge.consumer], edge.tensor)
     canvas.frame(top, title)
 

@@ -80,7 +80,7 @@ def test_replays_in_part_are_close(residency: str, monkeypatch: pytest.MonkeyPat
     errors = np.abs(np.log(ratios))
     assert np.exp(errors.mean()) < 1.06
     assert np.exp(errors.max()) < 2.5
-    assert (errors > 1e-9).mean() > 0.1  # some were replayed in part
+    assert (errors > 1e-9).mean() > 0.05  # some were replayed in part
 
 
 def test_lru_keeps_what_fits_and_thrashes_on_what_does_not() -> None:

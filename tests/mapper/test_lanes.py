@@ -70,4 +70,4 @@ def test_levels_in_common_end_where_a_stream_is_a_sum() -> None:
     reader = Loops(("i", "j"), (("i", 4), ("j", 4)), (("j", 2, "block"),))
     for tiles, common in (("ij", 1), ("ikj", 1), ("kij", 0)):  # under a sum over k a lane has tiles of its own
         made = Loops(("i", "k", "j"), tuple((i, 4) for i in tiles), (("j", 2, "block"),))
-        assert common_levels(program, [made, reader], (0,), 1) == common
+        assert common_levels(program, [made, reader], program.edges, 1) == common

@@ -8,7 +8,7 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from mapper.legality import PORTED, units_used, violations
+from mapper.legality import violations
 from mapper.lowering import lower_region
 from mapper.machine import load_machine
 from mapper.mapping import Loops, Mapping
@@ -19,6 +19,7 @@ from mapper.space import MappingSpace
 from mapper.storage import Layout, Storage, store_tensor
 from mapper.synthetic import generate
 from mapper.tensor import SparseTensor
+from mapper.units import PORTED, units_used
 from mapper.workload import Workload
 
 RDA = load_machine("rda")
@@ -145,7 +146,7 @@ def test_a_mapping_of_another_program() -> None:
 
 def test_units_are_counted_per_region() -> None:
     (region,) = schedule(PRODUCT.program, GOOD).regions
-    used = units_used(PRODUCT, GOOD, RDA, region)
+    used = units_used(PRODUCT, GOOD, RDA, region.statements)
     # Per lane: scans i.tile, i, k of A and k, j of B; A is repeated over j, B over i.tile and i; one join at k.
     assert (used["scan"], used["repeat"], used["intersect"], used["accumulate"]) == (10, 6, 2, 2)
     poor = dataclasses.replace(RDA, units={**(RDA.units or {}), "accumulate": 1})
@@ -169,5 +170,6 @@ def test_units_are_those_of_the_graph() -> None:
 
         for region in schedule(own.program, mapping).regions:
             graph = lower_region(workload, mapping, RDA, region, stored)
-            counted = Counter(c.kind for c in graph.contexts if c.kind in PORTED)
-            assert units_used(workload, mapping, RDA, region) == counted, mapping
+            kinds = Counter(c.kind for c in graph.contexts)
+            counted = {kind: kinds[kind] for kind in PORTED}
+            assert units_used(workload, mapping, RDA, region.statements) == counted, mapping

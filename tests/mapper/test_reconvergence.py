@@ -11,7 +11,7 @@ from mapper.lowering import lower_region
 from mapper.machine import load_machine
 from mapper.mapping import Loops, Mapping
 from mapper.notation import parse_program
-from mapper.reconvergence import held_back
+from mapper.reconvergence import held_back, meetings
 from mapper.schedule import schedule
 from mapper.storage import Layout, Storage, store_tensor
 from mapper.synthetic import uniform
@@ -31,9 +31,8 @@ def status(workload: Workload, mapping: Mapping, fifo_depth: int) -> tuple[bool,
         return store_tensor(workload.tensor(name), layout, machine)
 
     graph = lower_region(workload, mapping, machine, region, stored)
-    loops = dict(enumerate(mapping.loops))
-    fused = tuple(workload.program.edges[n] for n in region.fused)
-    return bool(held_back(workload, loops, fifo_depth, region.statements, fused)), simulate(graph).status
+    met = meetings(workload.program, region.statements)
+    return any(held_back(workload, met, mapping.loops, fifo_depth)), simulate(graph).status
 
 
 @pytest.mark.parametrize("entries", [6, 40, 100])
@@ -65,6 +64,20 @@ def test_an_accumulator_s_outer_coordinates_wait_for_its_inner_ones() -> None:
     assert status(workload, mapping, 16) == (True, "deadlock")
     assert status(workload, mapping, 128) == (False, "done")
     assert [v.rule for v in violations(workload, mapping, RDA.with_fields(fifo_depth=16))] == ["drained-fifo"]
+
+
+def test_zeros_of_a_padded_format_wait_like_entries() -> None:
+    """As above with few entries in B, most rows of the result empty: stored dense, B gives every row all 60 columns."""
+    i, k = np.indices((12, 12))
+    workload = Workload(
+        parse_program("Z(i,j) = A(i,k) * B(k,j)"),
+        {"A": SparseTensor.from_dense(((i % 2 == 0) == (k < 6)) * 1.0), "B": uniform((12, 60), 0.01, 2)},
+    )
+    loops = Loops(("k", "i", "j"), (), (("k", 2, "block"),))
+    for kinds, rules, end in ((CSF, [], "done"), (("dense", "dense"), ["drained-fifo"], "deadlock")):
+        mapping = Mapping((), (loops,), (("A", CSF), ("B", kinds), ("Z", CSF)))
+        assert [v.rule for v in violations(workload, mapping, RDA.with_fields(fifo_depth=16))] == rules
+        assert status(workload, mapping, 16)[1] == end
 
 
 def test_streams_without_a_common_origin_wait_for_nothing() -> None:
