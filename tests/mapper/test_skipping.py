@@ -69,5 +69,5 @@ def test_few_deadlocks_are_left_where_many_would_be(text: str, shapes: dict[str,
     workload = Workload(parse_program(text), {name: sparse(rng, shape, 0.1) for name, shape in shapes.items()})
     space = MappingSpace(workload, machine, SpaceLimits(max_lanes=4, rewrites=()))
     fused = [f for f in space.fusions if not all(f.cuts)]
-    drawn = [space.sample(rng, fused) for _ in range(40)]
-    assert sum(evaluate(workload, mapping, machine, Limits()).failure is not None for mapping in drawn) <= 4
+    drawn = [space.sample(rng, fused) for _ in range(100)]
+    assert sum(evaluate(workload, mapping, machine, Limits()).failure is not None for mapping in drawn) <= 10
