@@ -2,8 +2,9 @@
 
     python benchmarks/bounds.py [--quick] [--json FILE] [--cases N] [--seed N]
 
-Half of the cases are random programs on tensors of up to 8 per mode with any format, lanes and memory; half are kernels
-on tensors of a few hundred to thousand entries on the machine ``rda`` with small buffers. Rows: per measure the
+A third of the cases are random programs on tensors of up to 8 per mode with any format, lanes and memory; a third are
+kernels on tensors of a few hundred to thousand entries on the machine ``rda`` with small buffers; a third are chains in
+one region, very sparse, in lanes, with FIFOs deep enough for any order of loops. Rows: per measure the
 quantiles of bound / simulated, the share of cases where the two are equal, and the number of violations. A violation
 is an error.
 """
@@ -51,6 +52,30 @@ KERNELS: dict[str, dict[str, tuple[str, dict[str, Any]]]] = {
     },
 }
 
+CHAINS: dict[str, dict[str, tuple[str, dict[str, Any]]]] = {
+    "T(i,k) = A(i,j) * X(j,k)\nZ(i,m) = T(i,k) * W(k,m)": {
+        "A": ("uniform", {"shape": (40, 36), "density": 0.04}),
+        "X": ("uniform", {"shape": (36, 30), "density": 0.04}),
+        "W": ("uniform", {"shape": (30, 8), "density": 0.2}),
+    },
+    "T(i,k) = A(i,j) * X(j,k)\nU(i,k) = B(i,l) * Y(l,k)\nZ(i,k) = T(i,k) * U(i,k)": {
+        "A": ("uniform", {"shape": (30, 26), "density": 0.1}),
+        "X": ("uniform", {"shape": (26, 20), "density": 0.1}),
+        "B": ("uniform", {"shape": (30, 22), "density": 0.1}),
+        "Y": ("uniform", {"shape": (22, 20), "density": 0.1}),
+    },
+    "T(i,k) = A(i,j) * X(j,k)\nZ(i,k) = T(i,k) + B(i,k)": {
+        "A": ("power_law", {"shape": (30, 26), "nnz": 60}),
+        "X": ("uniform", {"shape": (26, 20), "density": 0.06}),
+        "B": ("uniform", {"shape": (30, 20), "density": 0.1}),
+    },
+    "T(i,j,k) = A(i,j,l) * X(l,k)\nZ(i,j,m) = T(i,j,k) * W(k,m)": {
+        "A": ("uniform", {"shape": (12, 10, 9), "density": 0.04}),
+        "X": ("uniform", {"shape": (9, 14), "density": 0.15}),
+        "W": ("dense", {"shape": (14, 6)}),
+    },
+}
+
 Case = tuple[Any, Any, Any]
 
 
@@ -68,6 +93,15 @@ def small_cases(rng: np.random.Generator) -> Iterator[Case]:
 
 def kernel_cases(rng: np.random.Generator) -> Iterator[Case]:
     """Random mappings of kernels, on a machine whose buffers are often too small for what is tiled."""
+    return _drawn(KERNELS, rng, 64, max_lanes=4)
+
+
+def chain_cases(rng: np.random.Generator) -> Iterator[Case]:
+    """Random mappings of chains that are fused whole."""
+    return _drawn(CHAINS, rng, 4096, max_lanes=8, fuse_others=True)
+
+
+def _drawn(programs: dict[str, Any], rng: np.random.Generator, fifo_depth: int, **limits: Any) -> Iterator[Case]:
     from mapper.machine import load_machine
     from mapper.notation import parse_program
     from mapper.residency import RESIDENCIES
@@ -76,16 +110,16 @@ def kernel_cases(rng: np.random.Generator) -> Iterator[Case]:
     from mapper.synthetic import generate
     from mapper.workload import Workload
 
-    limits = SpaceLimits(residency=tuple(RESIDENCIES), max_lanes=4)
     while True:
-        for text, inputs in KERNELS.items():
+        for text, inputs in programs.items():
             machine = load_machine("rda").with_fields(
-                buffer_bytes=int(rng.choice([512, 1024, 4096])), accumulator_bytes=int(rng.choice([256, 2048, 16384]))
-            )
+                buffer_bytes=int(rng.choice([512, 1024, 4096])), accumulator_bytes=int(rng.choice([256, 2048, 16384])),
+                fifo_depth=fifo_depth,
+            )  # fmt: skip
             seed = int(rng.integers(2**31))
             tensors = {n: generate(kind, seed=seed + k, **p) for k, (n, (kind, p)) in enumerate(inputs.items())}
             workload = Workload(parse_program(text), tensors)
-            space = MappingSpace(workload, machine, limits)
+            space = MappingSpace(workload, machine, SpaceLimits(residency=tuple(RESIDENCIES), **limits))
             for _ in range(25):
                 yield workload, space.sample(rng), machine
 
@@ -135,11 +169,11 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
     count, started = options.cases or (1000 if options.quick else 10_000), time.perf_counter()
-    sources = {"programs": small_cases, "kernels": kernel_cases}
+    sources = {"programs": small_cases, "kernels": kernel_cases, "chains": chain_cases}
     rows = [
         row
         for n, (source, cases) in enumerate(sources.items())
-        for row in rows_of(source, cases(np.random.default_rng([options.seed, n])), count // 2)
+        for row in rows_of(source, cases(np.random.default_rng([options.seed, n])), -(-count // len(sources)))
     ]
     found = [tightness(rows, source, measure) for source in sources for measure in MEASURES]
     print("bound / simulated\n" + "  ".join(f"{name:>14}" for name in found[0]))
