@@ -28,7 +28,8 @@ PATIENCE = {"tpe": 30, "gp": 5, "smac": 10}
 """Less for one that takes long and, once it repeats itself, goes on doing so."""
 STARTING = 7
 PENALTY = 2.0
-"""An infeasible trial is told with this times the worst seen: Optuna's samplers ignore failed trials."""
+"""An infeasible trial is told with this times the worst seen, the default mapping included: Optuna's samplers ignore
+failed trials."""
 
 
 @dataclass(frozen=True)
@@ -109,7 +110,7 @@ def optuna_tool(name: str) -> Tool:
             sampler = optuna.samplers.GPSampler(seed=seed, n_startup_trials=STARTING, deterministic_objective=True)
         study = optuna.create_study(directions=["minimize"] * task.objectives, sampler=sampler)
         encoding = task.encoding(categorical=name == "tpe")
-        rng, seen, worst = np.random.default_rng([seed, 2]), set[Hashable](), [1.0] * task.objectives
+        rng, seen, worst = np.random.default_rng([seed, 2]), set[Hashable](), list(task.start)
 
         def tell(point: Point, outcome: Outcome) -> None:
             seen.add(point)
@@ -148,7 +149,7 @@ def smac(task: Task, seed: int, budget: int) -> Run:
     from smac import HyperparameterOptimizationFacade, Scenario
     from smac.runhistory.dataclasses import TrialInfo, TrialValue
 
-    encoding, rng, known, worst = task.encoding(categorical=True), np.random.default_rng([seed, 3]), {}, [1.0]
+    encoding, rng, known, worst = task.encoding(categorical=True), np.random.default_rng([seed, 3]), {}, [task.start[0]]
     space = _config_space(encoding, encoding.params(starting_points(task, seed, 1)[0]), seed)
 
     def told(info: Any, outcome: Outcome) -> None:
