@@ -9,24 +9,27 @@ from __future__ import annotations
 
 import importlib.util
 import math
+import tempfile
 import time
 import warnings
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
-from search_tasks import Outcome, Point, Task, starting_points
+from search_tasks import Encoding, Outcome, Point, Task, starting_points
 
 from tuner.hyperpriors import LogNormal, Priors
 from tuner.proposer import History, propose
 from tuner.surrogate import Goal
 
-PATIENCE = {"tpe": 30, "gp": 5}
+PATIENCE = {"tpe": 30, "gp": 5, "smac": 10}
 """Less for one that takes long and, once it repeats itself, goes on doing so."""
 STARTING = 7
 PENALTY = 2.0
-"""An infeasible trial is told with this times the worst seen: Optuna's samplers ignore failed trials."""
+"""An infeasible trial is told with this times the worst seen, the default mapping included: Optuna's samplers ignore
+failed trials."""
 
 
 @dataclass(frozen=True)
@@ -107,7 +110,7 @@ def optuna_tool(name: str) -> Tool:
             sampler = optuna.samplers.GPSampler(seed=seed, n_startup_trials=STARTING, deterministic_objective=True)
         study = optuna.create_study(directions=["minimize"] * task.objectives, sampler=sampler)
         encoding = task.encoding(categorical=name == "tpe")
-        rng, seen, worst = np.random.default_rng([seed, 2]), set[Hashable](), [1.0] * task.objectives
+        rng, seen, worst = np.random.default_rng([seed, 2]), set[Hashable](), list(task.start)
 
         def tell(point: Point, outcome: Outcome) -> None:
             seen.add(point)
@@ -140,6 +143,68 @@ def optuna_tool(name: str) -> Tool:
     return run
 
 
+def smac(task: Task, seed: int, budget: int) -> Run:
+    """SMAC3 as its facade for such searches sets it up, for one objective, fitted anew for every suggestion. Failures
+    are told as with Optuna, and the order between parameters that the encoding knows is declared."""
+    from smac import HyperparameterOptimizationFacade, Scenario
+    from smac.runhistory.dataclasses import TrialInfo, TrialValue
+
+    encoding, rng, known, worst = task.encoding(categorical=True), np.random.default_rng([seed, 3]), {}, [task.start[0]]
+    space = _config_space(encoding, encoding.params(starting_points(task, seed, 1)[0]), seed)
+
+    def told(info: Any, outcome: Outcome) -> None:
+        worst[0] = max(worst[0], *(outcome or (0.0,)))
+        optimizer.tell(info, TrialValue(cost=outcome[0] if outcome else PENALTY * worst[0]), save=False)
+
+    def tell(point: Point, outcome: Outcome) -> None:
+        known[point] = outcome
+        told(asked.pop(point, None) or TrialInfo(_configuration(space, encoding.params(point)), seed=0), outcome)
+
+    def propose_one() -> Point:
+        for _ in range(PATIENCE["smac"]):
+            info = optimizer.ask()
+            point = encoding.point({n: getattr(v, "item", lambda v=v: v)() for n, v in info.config.items()})
+            if point is not None and point not in known:
+                asked[point] = info
+                return point
+            told(info, known.get(point))
+        return _unseen(task, rng, set(known))
+
+    asked: dict[Point, Any] = {}
+    with tempfile.TemporaryDirectory() as folder:
+        scenario = Scenario(space, output_directory=Path(folder), deterministic=True, n_trials=10**6, seed=seed)
+        facade = HyperparameterOptimizationFacade
+        optimizer = facade(
+            scenario, lambda config, seed=0: (config, seed), logging_level=False, overwrite=True,
+            initial_design=facade.get_initial_design(
+                scenario, n_configs=0, additional_configs=[space.get_default_configuration()]
+            ),
+            config_selector=facade.get_config_selector(scenario, retrain_after=1),
+        )  # fmt: skip
+        return _recorded(task, seed, budget, propose_one, tell)
+
+
+def _config_space(encoding: Encoding, default: dict[str, Any], seed: int) -> Any:
+    """The parameters of ``encoding`` as SMAC3 takes them; the default must be legal."""
+    from ConfigSpace import Categorical, ConfigurationSpace, ForbiddenGreaterThanEqualsRelation, Integer
+
+    space = ConfigurationSpace(seed=seed)
+    space.add(
+        Integer(name, (given.low, given.high), default=default[name])
+        if hasattr(given, "low") and given.low < given.high
+        else Categorical(name, getattr(given, "choices", None) or [given.low], default=default[name])
+        for name, given in encoding.distributions.items()
+    )
+    space.add(ForbiddenGreaterThanEqualsRelation(space[low], space[high]) for low, high in encoding.rising)
+    return space
+
+
+def _configuration(space: Any, params: dict[str, Any]) -> Any:
+    from ConfigSpace import Configuration
+
+    return Configuration(space, values=params)
+
+
 def tools() -> tuple[dict[str, Tool], list[str]]:
     """(tools by name, notes on those that are not to be had)."""
     found: dict[str, Tool] = {
@@ -150,7 +215,10 @@ def tools() -> tuple[dict[str, Tool], list[str]]:
         found["gp"] = optuna_tool("gp")
     else:
         notes.append("gp (Optuna's GPSampler) is left out: torch is not installed")
-    notes.append("SMAC3 needs an environment of its own (ConfigSpace 1.x) and is not part of this run")
+    if importlib.util.find_spec("smac"):
+        found["smac"] = smac
+    else:
+        notes.append("SMAC3 is left out: it is not installed (pip install smac)")
     return found, notes
 
 

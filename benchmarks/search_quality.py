@@ -6,14 +6,15 @@ uniform legal points; failed evaluations count.
 
 * One objective: the best so far; a run without a success yet stands at the default mapping. Per task, tool and budget
   the mean over seeds; over tasks the geometric mean of (rival's / ours). ``to 5 %``: evaluations until within 5 % of
-  the least of the whole space, the budget plus one for runs that never are.
+  the least of the whole space; runs that are not within the budget go on until they are, ``--longest`` evaluations at
+  most, and count that plus one if they never are.
 * Two objectives: the hypervolume of the logarithms below the medians of everything that succeeds, as a share of that of
   the exact front.
 
 Intervals (95 %) draw seeds again with replacement, the same for both tools. Every second task was held out while the
 sampler was worked on (``HELD_OUT``); both halves are shown.
 
-    python benchmarks/search_quality.py [--quick] [--ablations] [--tools ours tpe] [--rows FILE] [--json FILE]
+    python benchmarks/search_quality.py [--quick] [--ablations] [--tools ours tpe] [--longest 200] [--rows FILE]
 
 ``--rows FILE`` keeps finished runs, one JSON object per line, and skips those that are there: a run may be interrupted.
 """
@@ -39,6 +40,7 @@ from mapping_cases import CASES
 from mapping_tables import FOLDER, load
 from published_spaces import instances
 from rivals import ABLATIONS, STARTING, tools
+from search_runs import Row, first_near, go_on, run_all
 from search_tasks import PublishedTask, TableTask, Task
 
 from studies.pareto import hypervolume, pareto_front
@@ -57,54 +59,21 @@ ABLATED = ("spgemm-power-law", "spmv", "SDDMM-2")
 """Tasks of the ablations."""
 
 Floats = npt.NDArray[np.float64]
-Row = dict[str, Any]
 
 
 @dataclass(frozen=True)
 class Results:
     """``curves``: per tool float64[tasks, seeds, evaluations], the best so far or the share of the hypervolume;
-    ``least``: float64[tasks], of the whole space; ``failed``: per tool float64[tasks], share after ``SETTLED``;
-    ``seconds``: per tool, of a suggestion. Only seeds that all tools have run."""
+    ``least``: float64[tasks], of the whole space; ``arrived``: per tool float64[tasks, seeds], evaluations to come
+    within 5 % of it; ``failed``: per tool float64[tasks], share after ``SETTLED``; ``seconds``: per tool, of a
+    suggestion. Only seeds that all tools have run."""
 
     tasks: Sequence[Task]
     curves: dict[str, Floats]
     least: Floats
+    arrived: dict[str, Floats]
     failed: dict[str, Floats]
     seconds: dict[str, float]
-
-
-def finished(path: Path | None) -> list[Row]:
-    """Runs kept in ``path``; a last line cut short by an interruption is dropped."""
-    rows: list[Row] = []
-    for line in path.read_text().splitlines() if path and path.exists() else ():
-        try:
-            rows.append(json.loads(line))
-        except json.JSONDecodeError:
-            break
-    return rows
-
-
-def run_all(tasks: Sequence[Task], names: Sequence[str], seeds: int, budget: int, path: Path | None) -> list[Row]:
-    """Every tool on every task with every seed, ``budget`` evaluations or more of each."""
-    every = {**tools()[0], **ABLATIONS}
-    rows = finished(path)
-    if path:
-        path.write_text("".join(json.dumps(r) + "\n" for r in rows))
-    done = {(r["task"], r["tool"], r["seed"]) for r in rows if len(r["outcomes"]) >= budget}
-    for seed in range(seeds):
-        for task in tasks:
-            for name in names:
-                if (task.name, name, seed) in done or (name == "ours, no prior" and not task.prior):
-                    continue
-                run = every[name](task, seed, budget)
-                rows.append(
-                    {"task": task.name, "tool": name, "seed": seed, "outcomes": run.outcomes, "seconds": run.seconds}
-                )
-                if path:
-                    with path.open("a") as file:
-                        file.write(json.dumps(rows[-1]) + "\n")
-        print(f"seed {seed} done", file=sys.stderr)
-    return rows
 
 
 def curve(task: Task, outcomes: Sequence[Sequence[float] | None]) -> Floats:
@@ -123,10 +92,12 @@ def gather(rows: Sequence[Row], tasks: Sequence[Task], names: Sequence[str], bud
     """The first ``budget`` evaluations of ``names`` on ``tasks``; where there is no prior, ours stands for both."""
     own = {
         (r["task"], r["tool"], r["seed"]): {**r, "outcomes": r["outcomes"][:budget]}
-        for r in rows if len(r["outcomes"]) >= budget
+        for r in rows if len(r.get("outcomes", ())) >= budget
     }  # fmt: skip
+    later = {(r["task"], r["tool"], r["seed"]): r["arrived"] for r in rows if "arrived" in r}
     for task in (t for t in tasks if not t.prior):
-        own |= {(task.name, "ours, no prior", s): r for (t, n, s), r in own.items() if t == task.name and n == OWN}
+        for each in (own, later):
+            each |= {(t, "ours, no prior", s): r for (t, n, s), r in each.items() if t == task.name and n == OWN}
     seeds = sorted({s for _, _, s in own if all((t.name, n, s) in own for t in tasks for n in names)})
     curves = {n: np.array([[curve(t, own[t.name, n, s]["outcomes"]) for s in seeds] for t in tasks]) for n in names}
     failed = {
@@ -137,12 +108,23 @@ def gather(rows: Sequence[Row], tasks: Sequence[Task], names: Sequence[str], bud
     }
     seconds = {n: float(np.mean([own[t.name, n, s]["seconds"] for t in tasks for s in seeds])) for n in names}
     least = np.array([t.known()[:, 0].min() for t in tasks])
-    return Results(tasks, curves, least, failed, seconds)
+    arrived = {
+        n: np.array(
+            [
+                [first_near(t, own[key]["outcomes"]) or later.get(key, budget + 1) for s in seeds
+                 for key in [(t.name, n, s)]]
+                for t in tasks
+            ], np.float64,
+        )
+        for n in names
+    }  # fmt: skip
+    return Results(tasks, curves, least, arrived, failed, seconds)
 
 
-def interval(measure: Any, results: Results, name: str, rng: np.random.Generator) -> tuple[float, float, float]:
-    """``measure(rival's curves, own curves)`` over all seeds, and its 95 % interval over seeds drawn again."""
-    rival, own = results.curves[name], results.curves[OWN]
+def interval(measure: Any, found: dict[str, Floats], name: str, rng: np.random.Generator) -> tuple[float, float, float]:
+    """``measure(rival's, ours)`` of what is ``found`` per tool ([tasks, seeds, ...]), over all seeds, and its 95 %
+    interval over seeds drawn again."""
+    rival, own = found[name], found[OWN]
     count = own.shape[1]
     drawn = []
     for _ in range(RESAMPLES):
@@ -162,10 +144,9 @@ def ratio_at(budget: int) -> Any:
     return measure
 
 
-def arrivals(results: Results, name: str) -> Floats:
-    """float64[tasks, seeds]: evaluations to come within 5 % of the least."""
-    near = results.curves[name] <= 1.05 * results.least[:, None, None]
-    return np.where(near.any(axis=2), near.argmax(axis=2) + 1, near.shape[2] + 1).astype(np.float64)
+def sooner(rival: Floats, own: Floats) -> float:
+    """Geometric mean over tasks of (rival's mean evaluations to come within 5 % / ours)."""
+    return float(np.exp(np.log(rival.mean(axis=1) / own.mean(axis=1)).mean()))
 
 
 def budgets(results: Results) -> list[int]:
@@ -182,11 +163,10 @@ def summary(results: Results, names: Sequence[str]) -> list[Row]:
         for budget in budgets(results):
             means = found[:, :, budget - 1].mean(axis=1)
             line[f"best_over_least_{budget}"] = float(np.exp(np.log(means / results.least).mean()))
-            line[f"ratio_{budget}"] = interval(ratio_at(budget), results, name, np.random.default_rng(0))
-        sooner = arrivals(results, name).mean(axis=1) / arrivals(results, OWN).mean(axis=1)
+            line[f"ratio_{budget}"] = interval(ratio_at(budget), results.curves, name, np.random.default_rng(0))
         line |= {
-            "to_5_percent": float(arrivals(results, name).mean()),
-            "sooner": float(np.exp(np.log(sooner).mean())),
+            "to_5_percent": float(results.arrived[name].mean()),
+            "sooner": interval(sooner, results.arrived, name, np.random.default_rng(0)),
             "failed_percent": 100 * float(results.failed[name].mean()),
             "failed_percent_worst": 100 * float(results.failed[name].max()),
             "seconds_per_suggestion": results.seconds[name],
@@ -206,13 +186,17 @@ def show(title: str, results: Results, lines: Sequence[Row]) -> None:
     for line in lines:
         print(
             f"{line['tool']:<16}" + "".join(f"{line[f'best_over_least_{b}']:>15.3f}" for b in known)
-            + f"{line['to_5_percent']:>8.1f}{line['sooner']:>8.2f}{line['failed_percent']:>7.1f}%"
+            + f"{line['to_5_percent']:>8.1f}{line['sooner'][0]:>8.2f}{line['failed_percent']:>7.1f}%"
             + f"{line['failed_percent_worst']:>7.1f}%{line['seconds_per_suggestion']:>8.3f}"
         )  # fmt: skip
-    print(f"{'/ ours':<16}" + "".join(f"{f'at {b}':>24}" for b in known))
+    print(f"{'/ ours':<16}" + "".join(f"{f'at {b}':>24}" for b in known) + f"{'to 5 %':>24}")
     for line in (line for line in lines if line["tool"] != OWN):
         parts = (line[f"ratio_{b}"] for b in known)
-        print(f"{line['tool']:<16}" + "".join(f"{f'{m:.3f} [{a:.3f}, {b:.3f}]':>24}" for m, a, b in parts))
+        text = "{:.2f} [{:.2f}, {:.2f}]".format(*line["sooner"])
+        print(
+            f"{line['tool']:<16}" + "".join(f"{f'{m:.3f} [{a:.3f}, {b:.3f}]':>24}" for m, a, b in parts)
+            + f"{text:>24}"
+        )  # fmt: skip
 
 
 def show_each(results: Results, names: Sequence[str], budget: int) -> None:
@@ -241,7 +225,7 @@ def wins(results: Results, names: Sequence[str]) -> list[Row]:
         found.append(
             {
                 "tool": name, "higher_in": int((own > rival).sum()), "tasks": len(own),
-                "difference": interval(measure, results, name, np.random.default_rng(0)),
+                "difference": interval(measure, results.curves, name, np.random.default_rng(0)),
             }
         )  # fmt: skip
     return found
@@ -264,6 +248,7 @@ def main() -> None:
     parser.add_argument("--tasks", nargs="+", help="only these")
     parser.add_argument("--seeds", type=int)
     parser.add_argument("--budget", type=int, help="evaluations of a run: 60, or 40 where quick")
+    parser.add_argument("--longest", type=int, default=0, help="where runs end that have not come within 5 %%")
     parser.add_argument("--tables", type=Path, default=FOLDER, help="folder of the tables of simulations")
     parser.add_argument("--rows", type=Path)
     parser.add_argument("--json", type=Path)
@@ -283,6 +268,8 @@ def main() -> None:
     for note in notes:
         print(f"note: {note}")
     rows = run_all(tasks, names, seeds, budget, given.rows)
+    if given.longest:
+        go_on(rows, tasks, names, given.longest, given.rows)
     print(f"{time.perf_counter() - started:.0f} s; the first {STARTING} points of every run are shared")
     report(rows, tasks, names, budget, given.json)
 

@@ -28,9 +28,11 @@ Outcome = tuple[float, ...] | None
 
 
 class Encoding(Protocol):
-    """``distributions`` of Optuna's parameters and the way there and back; None for parameters of no legal point."""
+    """``distributions`` of Optuna's parameters and the way there and back; None for parameters of no legal point.
+    ``rising``: pairs of which the first must be less than the second."""
 
     distributions: dict[str, Any]
+    rising: tuple[tuple[str, str], ...]
 
     def params(self, point: Point) -> dict[str, Any]: ...
 
@@ -99,6 +101,8 @@ class PublishedTask:
 
 class PublishedEncoding:
     """Exponents of ordinals; the order as a category, or as its number among the legal ones."""
+
+    rising = (("unroll", "chunk"),)
 
     def __init__(self, instance: Instance, space: ParameterSpace, categorical: bool) -> None:
         from optuna.distributions import CategoricalDistribution, IntDistribution
@@ -210,6 +214,8 @@ class TableDomain:
 class TableEncoding:
     """A parameter per knob: texts are categories, numbers (places of tiles, ranks of orders) integers. A knob that a
     point does not have stands at its first value. Parameters are followed as the space would ask for them."""
+
+    rising = ()
 
     def __init__(self, table: Table) -> None:
         from optuna.distributions import CategoricalDistribution, IntDistribution

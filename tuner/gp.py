@@ -149,16 +149,16 @@ class GaussianProcess:
         """The posterior at given log (length scales, amplitudes, noise), in units of the standard deviation of y."""
         units = _Units.of(values, prior)
         inputs, basis = features * np.exp(-theta[groups]), units.basis(prior, len(values))
-        covariance = _covariance(theta, groups, (inputs, basis), (inputs, basis))
-        covariance[np.diag_indices(len(values))] += np.exp(2 * theta[-1])
-        factor = cholesky(covariance, lower=True)
+        noisy = covariance(theta, groups, (inputs, basis), (inputs, basis))
+        noisy[np.diag_indices(len(values))] += np.exp(2 * theta[-1])
+        factor = cholesky(noisy, lower=True)
         solved = solve_triangular(factor, units.scaled(values) - basis @ TREND_MEAN, lower=True)
         return cls(theta, groups, inputs, basis, factor, solved, units.middle, units.unit, units.prior_middle)
 
     def predict(self, features: FloatArray, prior: FloatArray | None = None) -> tuple[FloatArray, FloatArray]:
         """Mean and standard deviation of y without noise, float64[m] each."""
         inputs, basis = self._scaled(features, prior)
-        shared = _covariance(self.theta, self.groups, (self.inputs, self.basis), (inputs, basis))
+        shared = covariance(self.theta, self.groups, (self.inputs, self.basis), (inputs, basis))
         cross = solve_triangular(self.factor, shared, lower=True, check_finite=False)
         mean = basis @ TREND_MEAN + cross.T @ self.solved
         own = np.exp(2 * self.theta[-3:-1]).sum() + (basis**2) @ TREND_VARIANCE
@@ -171,7 +171,7 @@ class GaussianProcess:
         """The posterior after one more observation at ``features`` (float64[1, features]): a row is added to the
         Cholesky factor, O(n^2). Without a ``value`` its expectation is taken (a fantasy)."""
         inputs, basis = self._scaled(features, prior)
-        shared = _covariance(self.theta, self.groups, (self.inputs, self.basis), (inputs, basis))
+        shared = covariance(self.theta, self.groups, (self.inputs, self.basis), (inputs, basis))
         row = solve_triangular(self.factor, shared, lower=True)[:, 0]
         own = float(np.exp(2 * self.theta[-3:]).sum() + (basis[0] ** 2) @ TREND_VARIANCE)
         corner = math.sqrt(max(own - float(row @ row), SMALLEST_NOISE**2))
@@ -220,13 +220,13 @@ class _Units:
         return np.column_stack([np.ones(count), second])
 
 
-def _covariance(
+def covariance(
     theta: FloatArray,
     groups: npt.NDArray[np.int64],
     left: tuple[FloatArray, FloatArray],
     right: tuple[FloatArray, FloatArray],
 ) -> FloatArray:
-    """float64[left, right] of points given by scaled inputs and basis."""
+    """float64[left, right]: of points given by inputs divided by length scales, and basis."""
     joint, additive = np.exp(2 * theta[-3:-1])
     kernel = joint * matern52(cdist(left[0], right[0], "sqeuclidean"))
     count = len(theta) - 3

@@ -101,7 +101,7 @@ class Surrogate:
                 GaussianProcess.fit(features[known_rows], groups, known, rng, foreseen, ingredients.priors)
             )
         failed = ~known_rows if ingredients.classifier else np.zeros(len(known_rows), np.bool_)
-        feasibility = Feasibility.fit(features, failed, rng)
+        feasibility = Feasibility.fit(features, groups, failed, rng)
         columns = [scaled(outcomes[known_rows, c], logs[c]) for c in range(goal.objectives)]
         every = np.column_stack(columns)
         margin = 0.1 * np.array([p.unit for p in processes[: goal.objectives]])

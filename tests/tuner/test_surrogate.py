@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tuner.acquisition import expected_hypervolume_improvement, log_expected_improvement, log_probability_below
-from tuner.feasibility import THRESHOLDS
+from tuner.feasibility import LENIENT
 from tuner.surrogate import NEVER, Goal, Ingredients, Surrogate
 
 RNG = np.random.default_rng(11)
@@ -69,7 +69,7 @@ def test_failures_are_left_out_of_the_models_and_kept_away_from() -> None:
     found = fitted(outcomes, Goal(1))
     assert len(found.processes[0].solved) == (~failing).sum()
     chances = found.feasibility.probability(AT)
-    assert (found.score(AT, None)[chances < THRESHOLDS[0]] == NEVER).all()
+    assert (found.score(AT, None)[chances < LENIENT] == NEVER).all()
     blind = fitted(outcomes, Goal(1), Ingredients(classifier=False))
     assert (blind.score(AT, None) > NEVER).all()
 
