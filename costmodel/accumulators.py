@@ -122,10 +122,12 @@ def _scopes(nest: Nest, shape: Accumulator) -> Factor:
 def _partial_scopes(nest: Nest, shape: Accumulator) -> Factor:
     """The same where lanes share a reduction: what each has of the result, from a sample of its products."""
     outer, key = _outer(nest, shape), ("parts", nest.key, shape.scope)
+    fixed, target = nest.variables(shape.scope - 1), nest.statement.target.indices
+    positions = math.prod(min(fixed.get(i, nest.extents[i]), nest.extents[i]) for i in target)
 
     def found() -> Factor:
         products = _found(nest, outer)
-        entries = distinct_entries(nest, shape.scope, products)
+        entries = np.minimum(distinct_entries(nest, shape.scope, products), positions)
         return Factor(products.columns, products.coords, entries)
 
     return nest.model.statistics.remember(key, found)

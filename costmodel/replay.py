@@ -15,7 +15,13 @@ from costmodel.factors import Factor, Floats, Ints, bin_sum, in_order, pack, rad
 from costmodel.nest import Nest
 
 SAMPLED_PRODUCTS = 50_000
-"""Products of a sample, about."""
+"""Products of a sample, about; more where keys are so many that the accumulator of a sample would be too small."""
+
+LEAST_ROOM = 128
+"""Keys that the accumulator of a sample holds at least, about: in fewer no neighbours meet."""
+
+MOST_PRODUCTS = 1_000_000
+"""Products of a sample at most, about."""
 
 EXACT_TIMES = 4
 """How many times as many are replayed without sampling: the fewer they are, the fewer runs, and one too many counts."""
@@ -38,7 +44,7 @@ def replayed_spills(nest: Nest, scope: int, scopes: Factor, products: Floats, ca
     full = np.flatnonzero(entries > capacity)
     if not full.size:
         return spilled
-    number, keys = _stream(nest, scope, scopes, entries > capacity)
+    number, keys = _stream(nest, scope, scopes, entries > capacity, LEAST_ROOM / capacity)
     starts = np.flatnonzero(np.concatenate([[True], number[1:] != number[:-1]])) if number.size else number
     previous = _previous(keys)
     found = bin_sum(number, (previous < 0).astype(np.float64), entries.size)
@@ -61,7 +67,7 @@ def replayed_spills(nest: Nest, scope: int, scopes: Factor, products: Floats, ca
 def distinct_entries(nest: Nest, scope: int, products: Factor) -> Floats:
     """Distinct keys per scope, of which ``products`` has the number of products."""
     total = products.weights
-    number, keys = _stream(nest, scope, products, np.ones(total.size, bool))
+    number, keys = _stream(nest, scope, products, np.ones(total.size, bool), 0.0)
     found = bin_sum(number, (_previous(keys) < 0).astype(np.float64), total.size)
     seen = bin_sum(number, np.ones(number.size), total.size)
     mean = found.sum() / max(1.0, seen.sum())
@@ -69,9 +75,9 @@ def distinct_entries(nest: Nest, scope: int, products: Factor) -> Floats:
     return np.asarray(np.maximum(entries, np.minimum(total, 1.0)))
 
 
-def _stream(nest: Nest, scope: int, scopes: Factor, wanted: np.ndarray) -> tuple[Ints, Ints]:
-    """(scope number, key) of sampled products in loop order, of the wanted scopes."""
-    products = _sample(nest, scope)
+def _stream(nest: Nest, scope: int, scopes: Factor, wanted: np.ndarray, least: float) -> tuple[Ints, Ints]:
+    """(scope number, key) of sampled products in loop order, of the wanted scopes; ``least`` share of all."""
+    products = _sample(nest, scope, least)
     points = [products.column(*c) for c in scopes.columns[:-1]]
     lane = with_lane(products, nest.splits).coords[-1]
     index = Factor(scopes.columns, scopes.coords, np.arange(1.0, scopes.weights.size + 1))
@@ -115,11 +121,12 @@ def _runs(previous: Ints, start: int, end: int, room: int) -> int:
         runs, stride, start = runs + 1, max(64, at - start), at
 
 
-def _sample(nest: Nest, scope: int) -> Factor:
+def _sample(nest: Nest, scope: int, least: float) -> Factor:
     """Coordinates of the products of some output coordinates, remembered for all mappings that take the same."""
     leaves = [Leaf(o.stats, o.access.indices, o.full_view) for o in nest.operands]
     every = dict.fromkeys(nest.extents, 1)
-    plan = _plan(nest, scope, nest.counter.total(leaves, every))
+    total = nest.counter.total(leaves, every)
+    plan = _plan(nest, scope, total, min(MOST_PRODUCTS, max(SAMPLED_PRODUCTS, least * total)))
     key = ("products", tuple(x.key for x in leaves), tuple(sorted(nest.extents.items())), plan)
 
     def products() -> Factor:
@@ -137,11 +144,11 @@ def _sample(nest: Nest, scope: int) -> Factor:
     return nest.model.statistics.remember(key, products)
 
 
-def _plan(nest: Nest, scope: int, products: float) -> tuple[_Choice, ...]:
+def _plan(nest: Nest, scope: int, products: float, sampled: float) -> tuple[_Choice, ...]:
     """What to sample: coordinates inside the scopes, evenly over the output indices, then whole scopes."""
     if products <= EXACT_TIMES * SAMPLED_PRODUCTS:
         return ()
-    outer, excess, plan = nest.variables(scope - 1), products / SAMPLED_PRODUCTS, []
+    outer, excess, plan = nest.variables(scope - 1), products / sampled, []
     target = nest.statement.target.indices
     inside = sorted((min(outer.get(i, nest.extents[i]), nest.extents[i]), i) for i in target)
     for n, (room, index) in enumerate(inside):
