@@ -27,6 +27,8 @@ from tuner.surrogate import Goal
 PATIENCE = {"tpe": 30, "gp": 5, "smac": 10}
 """Less for one that takes long and, once it repeats itself, goes on doing so."""
 STARTING = 7
+SLOW, SINGLE = ("gp", "smac"), ("smac",)
+"""Tools that a quick run leaves out, and those for one objective."""
 PENALTY = 2.0
 """An infeasible trial is told with this times the worst seen, the default mapping included: Optuna's samplers ignore
 failed trials."""

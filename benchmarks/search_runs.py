@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from rivals import ABLATIONS, tools
+from rivals import ABLATIONS, SINGLE, tools
 from search_tasks import Task
 
 NEAR = 1.05
@@ -41,7 +41,8 @@ def run_all(tasks: Sequence[Task], names: Sequence[str], seeds: int, budget: int
     for seed in range(seeds):
         for task in tasks:
             for name in names:
-                if (task.name, name, seed) in done or (name == "ours, no prior" and not task.prior):
+                unfit = not task.prior if name == "ours, no prior" else task.objectives > 1 and name in SINGLE
+                if unfit or (task.name, name, seed) in done:
                     continue
                 run = every[name](task, seed, budget)
                 rows.append(
