@@ -139,6 +139,37 @@ def test_sampled_replays_are_near_the_exact_ones(monkeypatch: pytest.MonkeyPatch
     assert np.exp(np.mean(errors)) < 1.2
 
 
+def banded_square(bandwidth: int, order: str, tiles: dict[str, int], lanes: int) -> tuple[Workload, Mapping]:
+    """A band matrix of 600 rows times itself, whose keys return soon."""
+    i, j = np.indices((600, 600))
+    band = SparseTensor.from_dense((abs(i - j) <= bandwidth) * 1.0)
+    parallel = (("k", lanes, "block"),) if lanes > 1 else ()
+    loops = Loops(tuple(order), tuple((x, tiles[x]) for x in order if x in tiles), parallel)
+    kinds = tuple((t, ("compressed", "compressed")) for t in "ABZ")
+    return Workload(parse_program(PRODUCT), {"A": band, "B": band}), Mapping((), (loops,), kinds)
+
+
+def test_a_sample_keeps_room_for_neighbours(monkeypatch: pytest.MonkeyPatch) -> None:
+    """k outermost, two keys in 133 are kept: in a sampled accumulator of one or two keys hardly any is met again."""
+    workload, mapping = banded_square(8, "kij", {}, 1)
+    machine = RDA.with_fields(accumulator_bytes=12 * 900)
+    exact = reduction_of(nest_of(workload, mapping), machine)
+    monkeypatch.setattr(replay, "SAMPLED_PRODUCTS", 2000)
+    near = reduction_of(nest_of(workload, mapping), machine)
+    monkeypatch.setattr(replay, "LEAST_ROOM", 1)
+    far = reduction_of(nest_of(workload, mapping), machine)
+    spilled = [float(found.spilled.sum()) for found in (exact, near, far) if found is not None]
+    assert spilled[0] > 0 and abs(spilled[1] / spilled[0] - 1) < 0.1 < abs(spilled[2] / spilled[0] - 1)
+
+
+def test_a_lane_has_no_more_sums_than_positions(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Four lanes over k; a scope is a tile of 16 x 8 positions of which a sample sees a few."""
+    monkeypatch.setattr(replay, "SAMPLED_PRODUCTS", 200)
+    nest = nest_of(*banded_square(30, "ijk", {"i": 16, "j": 8, "k": 64}, 4))
+    reduction = reduction_of(nest, RDA)
+    assert reduction is not None and 64 < reduction.scopes.entries.max() <= 16 * 8
+
+
 def test_padding_makes_entries_of_zeros() -> None:
     """A dense level stores positions without entries: their products are entries of the result."""
     rng = np.random.default_rng(4)
