@@ -67,12 +67,13 @@ def _ranges(nest: Nest, leaves: Sequence[Leaf], depth: int, place: float, length
         if not found.weights.size:
             break
         ends = np.cumsum(found.weights)
-        start = min(int(np.searchsorted(ends, place * ends[-1])), ends.size - 1)
+        start = min(int(np.searchsorted(ends, place * ends[-1], side="right")), ends.size - 1)
         before = ends[start - 1] if start else 0.0
         stop = max(start + 1, int(np.searchsorted(ends, before + length, side="right")))
         crd = found.coords[0]
         ranges = (*ranges, (column, int(crd[start]), int(crd[min(stop, crd.size) - 1]) + 1))
         if ends[min(stop, ends.size) - 1] - before <= 2 * length:
             break
-        place = (place * ends[-1] - before) / found.weights[start]
+        inside = float(found.weights[start])  # a stretch that began at its very end would be cut off there
+        place = min((place * ends[-1] - before) / inside, 1 - length / inside)
     return ranges

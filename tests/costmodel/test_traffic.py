@@ -83,6 +83,20 @@ def test_replays_in_part_are_close(residency: str, monkeypatch: pytest.MonkeyPat
     assert (errors > 1e-9).mean() > 0.05  # some were replayed in part
 
 
+def test_a_stretch_is_not_cut_off_by_the_loop_it_begins_in(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Eight tiles of rows, four stretches: each begins where one of them ends. B's 48 x 48 tiles come once per tile of
+    rows and never fit, so that all of them are loaded eight times."""
+    monkeypatch.setattr("costmodel.visits.REPLAYED_VISITS", 4000)
+    tensors = {"A": SparseTensor.from_dense(np.ones((16, 96))), "B": SparseTensor.from_dense(np.ones((96, 96)))}
+    workload = Workload(parse_program("Z(i,j) = A(i,k) * B(k,j)"), tensors)
+    loops = Loops(("i", "k", "j"), (("i", 2), ("k", 2), ("j", 2)))
+    mapping = Mapping((), (loops,), tuple((t, ("dense", "dense")) for t in "ABZ"), "lru")
+    machine = RDA.with_fields(buffer_bytes=2048, dram_burst_bytes=8)
+    traffic = predict_traffic(workload, mapping, machine, statistics=Statistics())
+    assert sum(loaded(traffic, "B")) == pytest.approx(walked_loads(workload, mapping, machine)["B"].sum())
+    assert loaded(traffic, "B")[0] == pytest.approx(8 * 96 * 96 * RDA.value_bytes)
+
+
 def test_lru_keeps_what_fits_and_thrashes_on_what_does_not() -> None:
     """Dense B under loop i: fetched once where its panel fits, once per row tile of A where it does not."""
     tensors = {"A": SparseTensor.from_dense(np.ones((16, 12))), "B": SparseTensor.from_dense(np.ones((12, 8)))}
