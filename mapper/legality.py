@@ -75,12 +75,15 @@ def joint_violations(
     found = [*_sum_violations(program, mapping), *_format_violations(workload, mapping)]
     if found:
         return tuple(found)
-    regions, padded = regions_of(program, mapping.cuts), _padded_statements(workload, mapping)
-    for statements in regions:
-        region = meetings(program, statements)
-        if padded or machine.fifo_depth != held_depth:
-            found += held_back(workload, region, mapping.loops, machine.fifo_depth, padded)
-        found += skipped_runs(workload, mapping, machine.fifo_depth, statements, region.fused)
+    regions, depth = regions_of(program, mapping.cuts), machine.fifo_depth
+    if depth is not None:
+        padded = _padded_statements(workload, mapping)
+        for statements in regions:
+            region = meetings(program, statements)
+            if padded or depth != held_depth:
+                held = held_back(workload, region, mapping.loops, depth, padded)
+                found += [wait.violation(region, program, depth) for wait in held]
+            found += skipped_runs(workload, mapping, depth, statements, region.fused)
     return tuple(found or unit_violations(workload, mapping, machine, regions))
 
 
@@ -147,14 +150,13 @@ def _parallel_violations(statement: Statement, loops: Loops, extents: dict[str, 
 
 def _sum_violations(program: Program, mapping: Mapping) -> list[Violation]:
     """Statements of which more partial results are added than one union joins."""
-    made = zip(program.statements, mapping.loops, strict=True)
-    parts = [loops.lanes // loops.lanes_over(statement.target.indices) for statement, loops in made]
-    limit = f"at most {JOINED_LANES}"
-    return [
-        Violation("lanes", f"{n} partial results", limit, f"S{number}")
-        for number, n in enumerate(parts)
-        if n > JOINED_LANES
-    ]
+    found = []
+    for number, loops in enumerate(mapping.loops):
+        if loops.parallel:
+            parts = loops.lanes // loops.lanes_over(program.statements[number].target.indices)
+            if parts > JOINED_LANES:
+                found.append(Violation("lanes", f"{parts} partial results", f"at most {JOINED_LANES}", f"S{number}"))
+    return found
 
 
 def _format_violations(workload: Workload, mapping: Mapping) -> list[Violation]:

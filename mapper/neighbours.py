@@ -21,10 +21,11 @@ from mapper.errors import IllegalMapping
 from mapper.fused_region import FusedRegion
 from mapper.fusion import fuse
 from mapper.linear_orders import PartialOrder
+from mapper.loop_choices import RegionChoice
 from mapper.mapping import Loops, Mapping
 from mapper.program_space import ProgramSpace
 from mapper.region_neighbours import region_neighbours
-from mapper.region_space import Choice, RegionChoice, RegionSpace
+from mapper.region_space import Choice, RegionSpace
 from mapper.regions import stored_tensors
 
 if TYPE_CHECKING:

@@ -17,11 +17,12 @@ from mapper.errors import IllegalMapping
 from mapper.formats import Format, offered_formats, pads, writable
 from mapper.fused_region import FusedRegion, draw, order_text
 from mapper.fusion import Fusion, Partition
+from mapper.loop_choices import RegionChoice
 from mapper.machine import Machine
 from mapper.mapping import Loops, Mapping
 from mapper.program import pattern_sensitive
 from mapper.reconvergence import held_back, meetings
-from mapper.region_space import Chooser, RegionChoice, RegionSpace, pick
+from mapper.region_space import Chooser, RegionSpace, pick
 from mapper.regions import stored_tensors
 from mapper.residency import KEEP
 from mapper.space_limits import SpaceLimits
@@ -64,7 +65,7 @@ class ProgramSpace:
     @cached_property
     def _listed(self) -> list[Fusion]:
         found = itertools.islice(self._fusions(self.undecided), MOST_FUSIONS + 1)
-        return [fusion for fusion in found if self._has_order(fusion)]
+        return [fusion for fusion in found if self._has_order(fusion) and self._has_loops(fusion)]
 
     @property
     def undecided(self) -> Partition:
@@ -119,6 +120,12 @@ class ProgramSpace:
             self.reasons += misfits
         return False
 
+    def _has_loops(self, fusion: Fusion) -> bool:
+        """Whether FIFOs may hold the streams of some loops; notes the reasons against the others."""
+        refused = [region for region in fusion.regions if not self.region_space(region).choices.count]
+        self.reasons += [reason for region in refused for reason in self._unserved(region)]
+        return not refused
+
     @cached_property
     def _fixed(self) -> dict[str, tuple[Format, ...]]:
         """Formats of the tensors whose every format fixes the order of modes; the user alone asks for such."""
@@ -147,7 +154,7 @@ class ProgramSpace:
 
     def weight(self, fusion: Fusion) -> int:
         """Number of mappings with these cuts."""
-        loops: int = math.prod(self.region_space(region).count for region in fusion.regions)
+        loops: int = math.prod(self.region_space(region).choices.count for region in fusion.regions)
         formats: int = math.prod([len(self._forms(t)) for t in stored_tensors(self.workload.program, fusion.cuts)])
         return loops * formats * math.prod(map(len, self._others.values()))
 
@@ -168,14 +175,24 @@ class ProgramSpace:
         return self._assemble(fusion, loops, picks)
 
     def _draw_loops(self, rng: np.random.Generator, region: FusedRegion, tries: int) -> dict[int, Loops]:
-        space, met = self.region_space(region), meetings(self.workload.program, region.statements)
-        held: list[Violation] = []
+        space = self.region_space(region)
+        if not space.choices.count:  # FIFOs refuse all; the first tells why
+            space, tries = RegionSpace(self.workload, region, self.limits), 1
+        wait: Violation | None = None
         for _ in range(tries):
-            loops = _Drawn(space, space.unrank(draw(rng, space.count)))
-            held = list(itertools.islice(held_back(self.workload, met, loops, self.deepest), 1))
-            if not held:
+            loops = _Drawn(space, space.choices.unrank(draw(rng, space.choices.count)))
+            wait = self._wait(region, loops)
+            if wait is None:
                 return {number: loops[number] for number in region.statements}
-        raise IllegalMapping(held)
+        raise IllegalMapping([wait] if wait else [])
+
+    def _wait(self, region: FusedRegion, loops: _Drawn) -> Violation | None:
+        """What FIFOs do not hold of a region with loops that were drawn."""
+        if self.deepest is None or self.region_space(region).choices.held:
+            return None
+        met = meetings(self.workload.program, region.statements)
+        wait = next(held_back(self.workload, met, loops, self.deepest), None)
+        return wait and wait.violation(met, self.workload.program, self.deepest)
 
     def _unserved(self, region: FusedRegion) -> list[Violation]:
         """What is against the loops of a region if none were found that FIFOs serve, by draws that are the same for
@@ -271,7 +288,7 @@ class ProgramSpace:
     def region_space(self, region: FusedRegion) -> RegionSpace:
         """The knobs of one region."""
         if region not in self._regions:
-            self._regions[region] = RegionSpace(self.workload, region, self.limits, self.prefix)
+            self._regions[region] = RegionSpace(self.workload, region, self.limits, self.prefix, self.deepest)
         return self._regions[region]
 
     def formats(self, tensor: str) -> tuple[Format, ...]:

@@ -17,6 +17,7 @@ import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
 
@@ -37,15 +38,23 @@ TOKENS_PER_ENTRY = 2
 """Most tokens of a stream per entry, as each may be followed by a stop."""
 
 
+class Drained(NamedTuple):
+    """A statement that reduces, the indices of its result, and those of them in which readers join it with other
+    operands."""
+
+    statement: int
+    kept: frozenset[str]
+    met: frozenset[str]
+
+
 @dataclass(frozen=True, slots=True)
 class Meetings:
-    """Where streams of a region meet, whatever its loops. ``drained``: (statement, indices of its result, those of them
-    in which readers join it with other operands) of the statements that reduce. ``joined``: (reader, source, other
-    source) of the statements that read several streams."""
+    """Where streams of a region meet, whatever its loops. ``joined``: (reader, source, other source) of the statements
+    that read several streams."""
 
     statements: tuple[int, ...]
     fused: tuple[Edge, ...]
-    drained: tuple[tuple[int, frozenset[str], frozenset[str]], ...]
+    drained: tuple[Drained, ...]
     joined: tuple[tuple[int, int, int], ...]
 
 
@@ -58,7 +67,7 @@ def meetings(program: Program, statements: tuple[int, ...]) -> Meetings:
         statement = program.statements[number]
         if statement.reduced:
             met = frozenset(i for edge in fused if edge.producer == number for i in _met(program, edge))
-            drained.append((number, frozenset(statement.target.indices), met))
+            drained.append(Drained(number, frozenset(statement.target.indices), met))
         made = sorted({edge.producer for edge in fused if edge.consumer == number}) if len(fused) > 1 else []
         joined += [(number, source, other) for source, other in itertools.permutations(made, 2)]
     return Meetings(statements, fused, tuple(drained), tuple(joined))
@@ -71,40 +80,88 @@ def _met(program: Program, edge: Edge) -> list[str]:
     return [made for made, read in renaming(program, edge).items() if read in others]
 
 
+class Wait(NamedTuple):
+    """So many ``entries`` of statement ``source``, or more, wait in a FIFO: for those of an accumulator, or until
+    ``reader`` has its other stream."""
+
+    entries: int
+    source: int
+    reader: int | None = None
+
+    def violation(self, region: Meetings, program: Program, depth: int) -> Violation:
+        """As a broken rule, behind FIFOs of ``depth``."""
+        tensor, label = program.statements[self.source].target.tensor, region_label(region.statements)
+        if self.reader is None:
+            text, limit = f"{self.entries} entries or more leave an accumulator", f"half a FIFO of {depth}"
+            return Violation("drained-fifo", text, limit, f"{tensor} of {label}")
+        text, limit = f"{self.entries} entries or more wait", f"a FIFO of {depth}"
+        return Violation("reconvergent-fifo", text, limit, f"{tensor} in S{self.reader} of {label}")
+
+
 def held_back(
-    workload: Workload, region: Meetings, loops: LoopsOf, depth: int | None, padded: Collection[int] = ()
-) -> Iterator[Violation]:
-    """Streams of a region that must wait for more entries than a FIFO holds, the cheapest to find first. Statements
-    that are ``padded`` make entries wherever there may be some."""
-    if depth is None:
-        return
-    program = workload.program
+    workload: Workload, region: Meetings, loops: LoopsOf, depth: int, padded: Collection[int] = ()
+) -> Iterator[Wait]:
+    """Streams of a region that must wait for more entries than a FIFO of ``depth`` holds, the cheapest to find first.
+    Statements that are ``padded`` make entries wherever there may be some."""
     room = depth // TOKENS_PER_ENTRY
-    for number, kept, met in region.drained:
-        largest = _drained(workload, number, loops[number], kept, met, room, number in padded)
+    for drained in region.drained:
+        number = drained.statement
+        largest = _largest_drained(workload, drained, loops[number], room, number in padded)
         if largest > room:
-            tensor, limit = program.statements[number].target.tensor, f"half a FIFO of {depth}"
-            where = f"{tensor} of {region_label(region.statements)}"
-            yield Violation("drained-fifo", f"{largest} entries or more leave an accumulator", limit, where)
+            yield Wait(largest, number)
     for reader, source, other in region.joined:
-        lag = _lag(program, loops, region, source, other)
-        largest = 0 if lag is None else _largest_group(workload, source, loops[source], lag, depth, source in padded)
-        if largest > depth:
-            tensor = program.statements[source].target.tensor
-            limit, where = f"a FIFO of {depth}", f"{tensor} in S{reader} of {region_label(region.statements)}"
-            yield Violation("reconvergent-fifo", f"{largest} entries or more wait", limit, where)
+        lag = _lag(workload.program, loops, region, source, other)
+        if lag is not None:
+            largest = _largest_within(workload, source, loops[source], lag, depth, source in padded)
+            if largest > depth:
+                yield Wait(largest, source, reader)
 
 
-def _drained(
-    workload: Workload, number: int, own: Loops, kept: frozenset[str], met: frozenset[str], room: int, full: bool
-) -> int:
+def drain_limits(
+    workload: Workload, drained: Drained, order: tuple[str, ...], offered: tuple[tuple[str, tuple[int, ...]], ...],
+    parts: bool, depth: int,
+) -> dict[str, tuple[bool, ...]] | None:  # fmt: skip
+    """Which of the tile extents that the tiled indices of a statement are ``offered``, outer to inner, FIFOs of
+    ``depth`` may hold, for the indices on which that depends; None if FIFOs hold nothing. Where it depends on several,
+    each is judged as if the tiles of the others were as small as can be. ``parts``: of lanes are added."""
+    if not parts and not drained.met:
+        return {}
+    key = (drained, order, offered, parts, depth)
+    if key not in workload.drain_limits:
+        workload.drain_limits[key] = _drain_limits(workload, drained, order, dict(offered), parts, depth)
+    return workload.drain_limits[key]
+
+
+def _drain_limits(
+    workload: Workload, drained: Drained, order: tuple[str, ...], offered: dict[str, tuple[int, ...]],
+    parts: bool, depth: int,
+) -> dict[str, tuple[bool, ...]] | None:  # fmt: skip
+    above = _drains(tuple(offered), order, drained.kept, drained.met, parts)
+    if above is None:
+        return {}
+    target = workload.program.statements[drained.statement].target
+    walked = _walked(tuple(offered), order, target.indices, above + 1)
+    finest = {index: math.gcd(*offered[index]) if whole else 1 for index, whole in walked}
+    room = depth // TOKENS_PER_ENTRY
+
+    def held(granules: dict[str, int]) -> bool:
+        return _largest_group(workload, drained.statement, tuple(granules.items()), room) <= room
+
+    if not held(finest):
+        return None
+    found = {i: tuple([held({**finest, i: extent}) for extent in offered[i]]) for i, whole in walked if whole}
+    return found if all(map(any, found.values())) else None
+
+
+def _largest_drained(workload: Workload, drained: Drained, own: Loops, room: int, full: bool) -> int:
     """Most entries that leave an accumulator while a join waits for the next outer coordinate, or a lower bound of that
     number beyond ``room``."""
+    number, kept, met = drained
     parts = bool(own.parallel) and any(index not in kept for index, _, _ in own.parallel)
     if not parts and not met:
         return 0
     above = _drains(tuple([index for index, _ in own.tiles]), own.order, kept, met, parts)
-    return 0 if above is None else _largest_group(workload, number, own, above + 1, room, full)
+    return 0 if above is None else _largest_within(workload, number, own, above + 1, room, full)
 
 
 @lru_cache(maxsize=65536)
@@ -150,20 +207,26 @@ def _in_step(program: Program, loops: Loops, statement: int) -> int | None:
     return next((n for n, (index, _) in enumerate(loops.nest) if index not in kept), None)
 
 
-def _largest_group(workload: Workload, number: int, own: Loops, loops: int, room: int, full: bool) -> int:
+def _largest_within(workload: Workload, number: int, own: Loops, loops: int, room: int, full: bool) -> int:
     """Most entries of a statement's result within one iteration of its first ``loops`` loops over them, or a lower
-    bound of that number beyond ``room``: the entries spread evenly. ``full``: of a result that may have entries
-    everywhere."""
+    bound of that number beyond ``room``. ``full``: of a result that may have entries everywhere."""
     target, tiles = workload.program.statements[number].target, dict(own.tiles)
     walked = _walked(tuple(tiles), own.order, target.indices, loops)
     granules = tuple([(index, tiles[index] if whole else 1) for index, whole in walked])
     if full:
         return math.prod((workload.extents[number] | dict(granules))[i] for i in target.indices)
+    return _largest_group(workload, number, granules, room)
+
+
+def _largest_group(workload: Workload, number: int, granules: tuple[tuple[str, int], ...], room: int) -> int:
+    """Most entries of a statement's result that agree in the coordinates of some indices divided by their granules, or
+    a lower bound of that number beyond ``room``: the entries spread evenly."""
+    target = workload.program.statements[number].target
     key = (target.tensor, granules)
     if key not in workload.group_sizes:
         tensor = workload.tensor(target.tensor)
         extents = workload.extents[number]
-        groups = math.prod(-(-extents[i] // granule) for i, granule in granules)
+        groups = math.prod([-(-extents[i] // granule) for i, granule in granules])
         if tensor.nnz > room * groups:
             return -(-tensor.nnz // groups)
         columns = [tensor.coords[target.indices.index(i)] // g for i, g in granules]

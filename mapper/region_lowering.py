@@ -180,16 +180,10 @@ class RegionLowering:
     def _universes(
         self, number: int, statement: Statement, loops: Loops, slices: LaneSlices, suffix: str
     ) -> list[Universe]:
-        if statement.kind == "add":
-            missing = [i for i in statement.indices if any(i not in a.indices for a in statement.operands)]
-        elif statement.kind == "map" and statement.function not in ZERO_PRESERVING:
-            missing = list(statement.indices)
-        else:
-            missing = []
         extents, tiles = self._workload.extents[number], dict(loops.tiles)
         return [
             Universe(self._build, f"all {i} in S{number}{suffix}", own, extents[i], tiles.get(i, 0), slices)
-            for i in missing
+            for i in everywhere(statement)
             for own in [tuple(loop for loop in loops.nest if loop[0] == i)]
         ]
 
@@ -326,6 +320,13 @@ class RegionLowering:
         name = f"drop {statement.target.tensor}{suffix}"
         crd, val = self._build.add("drop_empty", name, [result.crds[-1], result.val], 2)
         return Result((*result.crds[:-1], crd), val, False)
+
+
+def everywhere(statement: Statement) -> list[str]:
+    """Indices of which a statement takes every coordinate, whatever its operands hold."""
+    if statement.kind == "add":
+        return [i for i in statement.indices if any(i not in a.indices for a in statement.operands)]
+    return list(statement.indices) if statement.kind == "map" and statement.function not in ZERO_PRESERVING else []
 
 
 def _suffix(lanes: Lanes, counts: Sequence[int]) -> str:

@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from mapper.fused_region import FusedRegion, Orders
-from mapper.region_space import RegionChoice, RegionSpace
+from mapper.loop_choices import RegionChoice
+from mapper.region_space import RegionSpace
 from mapper.regions import LogicalIndex
 
 MOST_PINNED = 24

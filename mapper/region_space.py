@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import bisect
 import itertools
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Protocol, TypeVar
 
 from mapper.errors import IllegalMapping
-from mapper.fused_region import FusedRegion, Orders, order_text
+from mapper.fused_region import FusedRegion, order_text
 from mapper.linear_orders import PartialOrder
+from mapper.loop_choices import Lanes, LoopChoices, RegionChoice
 from mapper.mapping import Lane, Loops
 from mapper.regions import LogicalIndex
 from mapper.space_limits import SpaceLimits
@@ -26,34 +25,6 @@ MOST_TEXTS = 120
 """Choices that are offered by name; more become a number."""
 
 Choice = TypeVar("Choice", bound=str | int | float | None)
-Lanes = tuple[tuple[LogicalIndex, int], ...]
-"""Lanes of each parallel logical index."""
-
-
-@dataclass(frozen=True, slots=True)
-class RegionChoice:
-    """Loops of a region by logical index: a loop order per statement, (index, extent) of the tile loops outer to inner,
-    lanes, and how they share coordinates (of no meaning without lanes)."""
-
-    orders: Orders
-    tiles: tuple[tuple[LogicalIndex, int], ...]
-    lanes: Lanes
-    partition: str
-
-
-@dataclass(frozen=True, slots=True)
-class _Plan:
-    """Lanes and tiled indices with the extents that each may have, and the number of orders of their tile loops."""
-
-    lanes: Lanes
-    tiled: frozenset[LogicalIndex]
-    extents: tuple[tuple[LogicalIndex, tuple[int, ...]], ...]
-    orders: int
-
-    @property
-    def count(self) -> int:
-        """Choices of extents and orders."""
-        return self.orders * math.prod(len(choices) for _, choices in self.extents)
 
 
 class Chooser(Protocol):
@@ -72,35 +43,20 @@ def pick(chooser: Chooser, name: str, choices: Sequence[Choice]) -> Choice:
 
 
 class RegionSpace:
-    """All loops of the statements of ``region``; ``prefix`` stands before the names of its knobs."""
+    """All loops of the statements of ``region``; ``prefix`` stands before the names of its knobs. ``depth``: of FIFOs,
+    None where nothing fills them."""
 
-    def __init__(self, workload: Workload, region: FusedRegion, limits: SpaceLimits, prefix: str = "") -> None:
-        self.workload, self.region, self.limits, self.prefix = workload, region, limits, prefix
+    def __init__(
+        self, workload: Workload, region: FusedRegion, limits: SpaceLimits, prefix: str = "", depth: int | None = None
+    ) -> None:
+        self.workload, self.region, self.limits, self.prefix, self.depth = workload, region, limits, prefix, depth
         tileable = {leader: self._tile_choices(leader) for leader in region.tileable}
         self.tiles = {leader: choices for leader, choices in tileable.items() if choices != (0,)}
-        self._enough: dict[tuple[LogicalIndex, int], tuple[int, ...]] = {}
 
     @cached_property
-    def count(self) -> int:
-        """Number of choices."""
-        return self.region.order_count * self._running[-1]
-
-    def unrank(self, number: int) -> RegionChoice:
-        """Choice ``number`` of ``count``."""
-        rank, number = divmod(number, self._running[-1])
-        at = bisect.bisect_right(self._running, number)
-        plan = self._plans[at]
-        number -= self._running[at - 1] if at else 0
-        partition = 0
-        if plan.lanes:
-            number, partition = divmod(number, len(self.limits.partitions))
-        number, place = divmod(number, plan.orders)
-        chosen = {}
-        for leader, extents in plan.extents:
-            number, n = divmod(number, len(extents))
-            chosen[leader] = extents[n]
-        tiles = tuple([(leader, chosen[leader]) for leader in self.region.tile_order(plan.tiled, place)])
-        return RegionChoice(self.region.order(rank), tiles, plan.lanes, self.limits.partitions[partition])
+    def choices(self) -> LoopChoices:
+        """All choices, numbered."""
+        return LoopChoices(self.workload, self.region, self.tiles, self.lanes, self.limits.partitions, self.depth)
 
     def choose(self, chooser: Chooser) -> dict[int, Loops]:
         """Loops that ``chooser`` makes, one named knob at a time."""
@@ -126,18 +82,9 @@ class RegionSpace:
 
     def loops_of(self, choice: RegionChoice, number: int) -> Loops:
         """The loops of one statement."""
-        place, own = self._own[number]
+        place, own = self.region.statements.index(number), self.choices.own[number]
         parallel: tuple[Lane, ...] = tuple([(own[x], n, choice.partition) for x, n in choice.lanes if x in own])
         return Loops(choice.orders[place], tuple([(own[x], tile) for x, tile in choice.tiles if x in own]), parallel)
-
-    @cached_property
-    def _own(self) -> dict[int, tuple[int, dict[LogicalIndex, str]]]:
-        """Of every statement its place in the region and the name of every logical index that it has."""
-        leaders, statements = self.region.leaders, self.region.program.statements
-        return {
-            number: (place, {leaders[number, i]: i for i in statements[number].indices})
-            for place, number in enumerate(self.region.statements)
-        }
 
     def choice(self, loops: Mapping[int, Loops]) -> RegionChoice:
         """Inverse of ``loops``. Raises IllegalMapping for statements that order their tile loops differently."""
@@ -202,36 +149,8 @@ class RegionSpace:
         ]
         return ((), *single, *pairs)
 
-    @cached_property
-    def _plans(self) -> list[_Plan]:
-        """All lanes with all sets of tiled indices; lanes never outnumber the steps of their loop."""
-        found = []
-        for tiled in self._subsets():
-            for lanes in self.lanes:
-                extents = tuple((leader, self._extents(leader, lanes)) for leader in self.tiles if leader in tiled)
-                if all(choices for _, choices in extents):
-                    found.append(_Plan(lanes, tiled, extents, self.region.tile_order_count(tiled)))
-        return found
-
-    @cached_property
-    def _running(self) -> list[int]:
-        partitions = len(self.limits.partitions)
-        return list(itertools.accumulate(plan.count * (partitions if plan.lanes else 1) for plan in self._plans))
-
-    def _subsets(self) -> Iterator[frozenset[LogicalIndex]]:
-        always = [leader for leader, choices in self.tiles.items() if 0 not in choices]
-        maybe = [leader for leader, choices in self.tiles.items() if 0 in choices]
-        for size in range(len(maybe) + 1):
-            for chosen in itertools.combinations(maybe, size):
-                yield frozenset((*always, *chosen))
-
-    def _extents(self, leader: LogicalIndex, lanes: Lanes = ()) -> tuple[int, ...]:
-        """Tile extents that leave as many steps as there are lanes."""
-        key = leader, dict(lanes).get(leader, 1)
-        if key not in self._enough:
-            extent, least = self._extent(leader), key[1]
-            self._enough[key] = tuple(tile for tile in self.tiles[leader] if tile and -(-extent // tile) >= least)
-        return self._enough[key]
+    def _extents(self, leader: LogicalIndex) -> tuple[int, ...]:
+        return tuple(tile for tile in self.tiles[leader] if tile)
 
     def _extent(self, leader: LogicalIndex) -> int:
         number, index = leader

@@ -25,14 +25,14 @@ from mapper.workload import Workload
 
 
 def skipped_runs(
-    workload: Workload, mapping: Mapping, depth: int | None, statements: tuple[int, ...], fused: tuple[Edge, ...]
+    workload: Workload, mapping: Mapping, depth: int, statements: tuple[int, ...], fused: tuple[Edge, ...]
 ) -> list[Violation]:
     """Streams of a region (its statements and fused edges) of which more stands between partners than half a FIFO
     holds."""
     found = []
-    for edge in fused if depth is not None else ():
+    for edge in fused:
         longest = _longest(workload, mapping, edge, fused)
-        if longest > (depth or 0) // TOKENS_PER_ENTRY:
+        if longest > depth // TOKENS_PER_ENTRY:
             limit, where = f"half a FIFO of {depth}", f"{edge.tensor} in S{edge.consumer} of {region_label(statements)}"
             found.append(Violation("skipped-fifo", f"{longest} tokens in a row find no partner", limit, where))
     return found
@@ -42,9 +42,11 @@ def _longest(workload: Workload, mapping: Mapping, edge: Edge, fused: tuple[Edge
     """Most tokens of the level that fills a FIFO first, from one coordinate with partners to the next."""
     program, loops = workload.program, mapping.loops[edge.consumer]
     reader = program.statements[edge.consumer]
+    if reader.kind != "contract" or len(reader.operands) < 2:
+        return 0
     names = renaming(program, edge)
     levels = tuple((names[i], part) for i, part in stream_nest(program, edge.producer, mapping.loops[edge.producer]))
-    if reader.kind != "contract" or len(reader.operands) < 2 or len(levels) < 2:
+    if len(levels) < 2:
         return 0
     streams = {e.operand for e in fused if e.consumer == edge.consumer}
     kinds = [None if n in streams else mapping.kinds(a.tensor) for n, a in enumerate(reader.operands)]

@@ -15,7 +15,8 @@ from mapper.lanes import common_levels
 from mapper.lowering import lane_units, sum_units
 from mapper.machine import Machine
 from mapper.mapping import Mapping
-from mapper.program import Edge
+from mapper.program import Edge, Program
+from mapper.region_lowering import everywhere
 from mapper.regions import fused_edges, region_label, stored_tensors, stream_nest
 from mapper.violation import Violation
 from mapper.workload import Workload
@@ -51,11 +52,44 @@ def unit_violations(
     if machine.units is None:
         return []
     most = np.array([machine.units.get(kind, 0) for kind in PORTED])
-    used = [_used(workload, mapping, machine, statements) for statements in regions]
-    return [
-        Violation("units", f"{used[n][kind]} {PORTED[kind]}", f"at most {most[kind]}", region_label(regions[n]))
-        for n, kind in np.argwhere(np.array(used) > most)
-    ]
+    program, found = workload.variant(mapping.variant).program, list[Violation]()
+    for statements in regions:
+        bound = max([mapping.loops[n].lanes for n in statements]) * most_units(program, statements, mapping.joins)
+        if not machine.block_operations_per_cycle and (bound <= most).all():
+            continue
+        used = _used(workload, mapping, machine, statements)
+        found += [
+            Violation("units", f"{used[kind]} {PORTED[kind]}", f"at most {most[kind]}", region_label(statements))
+            for kind in np.flatnonzero(used > most)
+        ]
+    return found
+
+
+@lru_cache(maxsize=65536)
+def most_units(program: Program, statements: tuple[int, ...], joins: str) -> Counts:
+    """Units per lane that a region which makes nothing by blocks takes at most, whatever its loops, of every kind of
+    ``PORTED``: every index has two loops, every operand is scanned or located at its own and repeated at the others."""
+    most, fused = Counter[str](), fused_edges(program, statements)
+    leaving = {e.tensor for e in program.edges if e not in fused}.union(program.outputs)
+    for number in statements:
+        statement, streamed = program.statements[number], {e.operand for e in fused if e.consumer == number}
+        loops, all_of = 2 * len(statement.indices), len(everywhere(statement))
+        stored = [access for n, access in enumerate(statement.operands) if n not in streamed]
+        read = Counter(index for access in statement.operands for index in access.indices)
+        shared, written = 2 * sum(n > 1 for n in read.values()), 2 * len(statement.target.indices)
+        levels, reduced = 2 * sum(len(access.indices) for access in stored), len(statement.reduced)
+        located = levels if joins == "locate" else 0
+        most += Counter(
+            scan=levels + 2 * all_of, array=len(stored), tile_load=len(stored), locate=located,
+            store=statement.target.tensor in leaving,
+            repeat=len(statement.operands) * loops - 2 * read.total() + located + all_of * (loops - 2),
+            reduce=2 * reduced, accumulate=bool(reduced), alu=len(statement.operands) - 1 + bool(reduced),
+            map=sum(a.pattern for a in statement.operands) + (statement.kind == "map")
+            + (statement.reduction == "mean") + (-1 in statement.signs[:1]),
+            intersect=shared if statement.kind == "contract" else 0,
+            union=(0 if statement.kind == "contract" else loops) + (written if reduced else 0),
+        )  # fmt: skip
+    return _ported(most)
 
 
 def units_used(workload: Workload, mapping: Mapping, machine: Machine, statements: tuple[int, ...]) -> dict[str, int]:

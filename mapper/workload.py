@@ -96,6 +96,11 @@ class Workload:
         return {}
 
     @cached_property
+    def drain_limits(self) -> dict[Hashable, dict[str, tuple[bool, ...]] | None]:
+        """Tile extents of which FIFOs may hold what leaves an accumulator (``reconvergence``)."""
+        return {}
+
+    @cached_property
     def _variants(self) -> dict[str, Workload]:
         return {}
 
