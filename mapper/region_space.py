@@ -135,19 +135,20 @@ class RegionSpace:
 
     @cached_property
     def lanes(self) -> tuple[Lanes, ...]:
-        """One lane, then powers of two over each index that may be parallel, then over pairs of them."""
-        allowed = self.limits.parallel_indices
-        single: list[Lanes] = []
+        """One lane, then powers of two over each index that may be parallel, then over pairs of them, and so on."""
+        allowed, most = self.limits.parallel_indices, self.limits.max_lanes
+        single = list[tuple[LogicalIndex, int]]()
         for leader, limit in self.region.parallel_indices:
-            most = min(self.limits.max_lanes, self._extent(leader), limit or self.limits.max_lanes)
             if allowed is None or self._names(leader) & set(allowed):
-                single += [((leader, 2**n),) for n in range(1, most.bit_length())]
-        pairs = [
-            (*a, *b)
-            for a, b in itertools.combinations(single, 2)
-            if a[0][0] != b[0][0] and a[0][1] * b[0][1] <= self.limits.max_lanes
-        ]
-        return ((), *single, *pairs)
+                largest = min(most, self._extent(leader), limit or most)
+                single += [(leader, 2**n) for n in range(1, largest.bit_length())]
+        found: list[Lanes] = [()]
+        for known in found:  # which grows
+            later = single.index(known[-1]) + 1 if known else 0
+            room = most // math.prod([count for _, count in known])
+            taken = {leader for leader, _ in known}
+            found += [(*known, (x, n)) for x, n in single[later:] if x not in taken and n <= room]
+        return tuple(found)
 
     def _extents(self, leader: LogicalIndex) -> tuple[int, ...]:
         return tuple(tile for tile in self.tiles[leader] if tile)

@@ -1,11 +1,10 @@
 """MappingSpace: the knobs of a workload on a machine, legal by construction where rules have product form.
 
 Given the rewriting of the program and the cuts, the loops of each region and all other knobs are independent, but for
-a few rules: lanes must not outnumber loop steps, units must suffice, fused streams must not need more than a FIFO
-holds, a format with a fixed mode order must suit the loop order, and ``keep``
-needs two tile buffers where their number is a knob. So the space is counted as a sum of products (an
-upper bound by those rules) and sampled uniformly: rewriting and cuts in proportion to their product, then every knob,
-then rejection of what the rules forbid.
+a few rules: units must suffice, streams must not need more than a FIFO holds, a format with a fixed mode order must
+suit the loop order, and ``keep`` needs two tile buffers where their number is a knob. So the space is counted as a sum
+of products (an upper bound by those rules; of what FIFOs refuse, most is left out of the ``loop_choices``) and sampled
+uniformly: rewriting and cuts in proportion to their product, then every knob, then rejection of what the rules forbid.
 """
 
 from __future__ import annotations

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
+import math
+
 from mapper.fusion import fuse
 from mapper.notation import parse_program
 from mapper.region_space import RegionSpace
@@ -25,6 +28,17 @@ def test_statements_agree_on_tiles_lanes_and_order() -> None:
         made = [loop for loop in loops[0].nest if loop[0] != "j"]
         assert list(loops[1].nest) == made
         assert loops[1].parallel == tuple(lane for lane in loops[0].parallel if lane[0] != "j")
+
+
+def test_lanes_are_powers_of_two_over_any_indices() -> None:
+    program = parse_program("Z(i,j) = A(i,k) * B(k,j)")
+    data = {"A": uniform((20, 20), 0.3, 1), "B": uniform((20, 20), 0.3, 2)}
+    (region,) = fuse(program, (), {}).regions
+    lanes = RegionSpace(Workload(program, data), region, SpaceLimits(max_lanes=16)).lanes
+    counts = [tuple(dict(known).get((0, i), 1) for i in "ikj") for known in lanes]
+    every = itertools.product((1, 2, 4, 8, 16), (1, 2, 4, 8), (1, 2, 4, 8, 16))  # eight partial sums at most, over k
+    assert sorted(counts) == sorted(c for c in every if math.prod(c) <= 16)
+    assert lanes[0] == () and [len(known) for known in lanes] == sorted(len(known) for known in lanes)
 
 
 class First:

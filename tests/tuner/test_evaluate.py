@@ -143,6 +143,21 @@ def test_a_residual_around_products_in_one_region(products: int) -> None:
         np.testing.assert_array_equal(result.outputs["Z"].to_dense(), expected)
 
 
+def test_lanes_over_three_indices() -> None:
+    rng = np.random.default_rng(4)
+    a, b = random_matrix(rng, 40, 36), random_matrix(rng, 36, 30)
+    workload = Workload(parse_program("T(i,j) = A(i,k) * B(k,j)\nZ(i,j) = relu(T(i,j))"), {"A": a, "B": b})
+    space, expected = (
+        MappingSpace(workload, RDA, SpaceLimits(max_lanes=8)),
+        np.maximum((to_scipy(a) @ to_scipy(b)).todense(), 0),
+    )
+    drawn = (space.sample(rng) for _ in itertools.count())
+    for mapping in itertools.islice((m for m in drawn if len(m.loops[0].parallel) == 3), 12):
+        result = evaluate(workload, mapping, RDA, Limits())
+        assert result.failure is None, (result.failure, mapping)
+        np.testing.assert_array_equal(result.outputs["Z"].to_dense(), expected)
+
+
 @pytest.mark.parametrize("text", ["Z(i,j) = A(i,k) * B(k,j)", "Z(i,j,r) = X(i,j,k) * B(k,r)"])
 def test_lanes_that_share_a_sum_do_not_hold_each_other_up(text: str) -> None:
     """Most tiles of a lane are empty, many more in a row than a FIFO holds."""
