@@ -71,7 +71,10 @@ class FeatureMap:
         self._forms: dict[str, tuple[str, ...]] = {}
         for known in space.programs.values():
             for tensor in dict.fromkeys((*known.workload.program.inputs, *known.workload.program.producers)):
-                forms = (*self._forms.get(tensor, ()), *(_form(f.kinds, f.dtype) for f in known.formats(tensor)))
+                forms = (
+                    *self._forms.get(tensor, ()),
+                    *(_form(f.kinds, f.dtype) for f in known.formats.of(tensor).values()),
+                )
                 self._forms[tensor] = tuple(dict.fromkeys(forms))
         for tensor, forms in self._forms.items():
             self._add_choice(f"format {tensor}", forms)

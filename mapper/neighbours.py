@@ -59,7 +59,7 @@ class Neighbourhood:
         """Whether the space has the formats of a mapping for the orders in which they are walked."""
         try:
             program = self.space.programs.get(mapping.variant, self.program)
-            return bool(program.formats_of(mapping)) or not mapping.formats
+            return bool(program.formats.stored(mapping)) or not mapping.formats
         except IllegalMapping:
             return False
 
@@ -72,7 +72,7 @@ class Neighbourhood:
 
     def _formats(self) -> Iterator[Mapping]:
         for tensor, kinds in self.mapping.formats:
-            for form in self.program.formats(tensor):
+            for form in self.program.formats.of(tensor).values():
                 if (form.kinds, form.dtype) != (kinds, self.mapping.dtype(tensor)):
                     formats = dict(self.mapping.formats) | {tensor: form.kinds}
                     dtypes = dict(self.mapping.dtypes) | {tensor: form.dtype}
@@ -138,7 +138,7 @@ class Neighbourhood:
         tensors = sorted(stored_tensors(self.program.workload.program, mapping.cuts))
         for tensor in tensors:
             if tensor not in formats:
-                form = next((f for f in self.program.formats(tensor) if self.program.suits(tensor, f, orders)), None)
+                form = next(iter(self.program.formats.suited(tensor, orders)), None)
                 if form is None:
                     return None
                 formats[tensor], dtypes[tensor] = form.kinds, form.dtype

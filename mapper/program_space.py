@@ -11,16 +11,13 @@ from typing import Any
 
 import numpy as np
 
-from mapper.blocks import offered_blocks
 from mapper.dtypes import FP32
 from mapper.errors import IllegalMapping
-from mapper.formats import Format, offered_formats, pads, writable
-from mapper.fused_region import FusedRegion, draw, order_text
+from mapper.format_choices import FormatChoices
+from mapper.fused_region import FusedRegion, draw
 from mapper.fusion import Fusion, Partition
-from mapper.loop_choices import RegionChoice
 from mapper.machine import Machine
 from mapper.mapping import Loops, Mapping
-from mapper.program import pattern_sensitive
 from mapper.reconvergence import held_back, meetings
 from mapper.region_space import Chooser, RegionSpace, pick
 from mapper.regions import stored_tensors
@@ -50,7 +47,7 @@ class ProgramSpace:
         self._served: dict[FusedRegion, list[Violation]] = {}
         self._seen: dict[tuple[bool, ...], list[Partition]] = {}
         self._made: dict[tuple[bool, ...], Fusion] = {}
-        self._offered: dict[str, dict[str, Format]] = {}
+        self.formats = FormatChoices(workload, machine, limits)
 
     @cached_property
     def listed(self) -> bool:
@@ -104,17 +101,12 @@ class ProgramSpace:
 
     def _has_order(self, fusion: Fusion) -> bool:
         """Whether some loop order suits the formats that the user allows; notes the reasons against the others."""
-        fixed = [(t, self._fixed[t]) for t in stored_tensors(self.workload.program, fusion.cuts) if t in self._fixed]
+        fixed = tuple(t for t in stored_tensors(self.workload.program, fusion.cuts) if t in self.formats.fixed)
         if not fixed:
             return True
         ranks = (range(min(region.order_count, MOST_FUSIONS)) for region in fusion.regions)
         for chosen in itertools.islice(itertools.product(*ranks), MOST_FUSIONS):
-            loops = self._spread(fusion, chosen)
-            misfits = [
-                _format_order(tensor, " or ".join(map(str, allowed)), loops)
-                for tensor, allowed in fixed
-                if not any(self.suits(tensor, f, loops) for f in allowed)
-            ]
+            misfits = self.formats.misfits(fixed, self._spread(fusion, chosen))
             if not misfits:
                 return True
             self.reasons += misfits
@@ -125,12 +117,6 @@ class ProgramSpace:
         refused = [region for region in fusion.regions if not self.region_space(region).choices.count]
         self.reasons += [reason for region in refused for reason in self._unserved(region)]
         return not refused
-
-    @cached_property
-    def _fixed(self) -> dict[str, tuple[Format, ...]]:
-        """Formats of the tensors whose every format fixes the order of modes; the user alone asks for such."""
-        allowed = self.limits.formats.items()
-        return {tensor: forms for tensor, forms in allowed if all(f.mode_order is not None for f in forms)}
 
     def _spread(self, fusion: Fusion, ranks: tuple[int, ...]) -> dict[int, tuple[str, ...]]:
         return {
@@ -155,7 +141,7 @@ class ProgramSpace:
     def weight(self, fusion: Fusion) -> int:
         """Number of mappings with these cuts."""
         loops: int = math.prod(self.region_space(region).choices.count for region in fusion.regions)
-        formats: int = math.prod([len(self._forms(t)) for t in stored_tensors(self.workload.program, fusion.cuts)])
+        formats: int = math.prod([len(self.formats.of(t)) for t in stored_tensors(self.workload.program, fusion.cuts)])
         return loops * formats * math.prod(map(len, self._others.values()))
 
     def draw(self, rng: np.random.Generator, fusion: Fusion | None = None) -> Mapping:
@@ -180,13 +166,13 @@ class ProgramSpace:
             space, tries = RegionSpace(self.workload, region, self.limits), 1
         wait: Violation | None = None
         for _ in range(tries):
-            loops = _Drawn(space, space.choices.unrank(draw(rng, space.choices.count)))
+            loops = space.loops(space.choices.unrank(draw(rng, space.choices.count)))
             wait = self._wait(region, loops)
             if wait is None:
-                return {number: loops[number] for number in region.statements}
+                return loops
         raise IllegalMapping([wait] if wait else [])
 
-    def _wait(self, region: FusedRegion, loops: _Drawn) -> Violation | None:
+    def _wait(self, region: FusedRegion, loops: dict[int, Loops]) -> Violation | None:
         """What FIFOs do not hold of a region with loops that were drawn."""
         if self.deepest is None or self.region_space(region).choices.held:
             return None
@@ -267,23 +253,10 @@ class ProgramSpace:
         found: dict[str, Any] = {f"{self.prefix}cut.{e.name}": "cut" if cut else "fused" for e, cut in cuts}
         for region in self.fusion_of(mapping.cuts).regions:
             found |= self.region_space(region).answers(loops)
-        forms = self.formats_of(mapping)
+        forms = self.formats.stored(mapping)
         found |= {f"{self.prefix}format.{tensor}": str(form) for tensor, form in forms.items()}
         found |= {"residency": mapping.residency, "joins": mapping.joins}
         return found | {f"machine.{k}": v for k, v in mapping.machine}
-
-    def formats_of(self, mapping: Mapping) -> dict[str, Format]:
-        """The allowed format by which each stored tensor is stored. Raises IllegalMapping where there is none."""
-        orders = {n: loops.order for n, loops in enumerate(mapping.loops)}
-        found = {}
-        for tensor, form in mapping.stored_formats():
-            alike = [f for f in self.formats(tensor) if (f.kinds, f.dtype) == (form.kinds, form.dtype)]
-            suited = next((f for f in alike if self.suits(tensor, f, orders)), None)
-            if suited is None:
-                limit = " or ".join(map(str, self.formats(tensor)))
-                raise IllegalMapping([Violation("format", str(form), f"{limit}, as the loops walk it", tensor)])
-            found[tensor] = suited
-        return found
 
     def region_space(self, region: FusedRegion) -> RegionSpace:
         """The knobs of one region."""
@@ -291,45 +264,11 @@ class ProgramSpace:
             self._regions[region] = RegionSpace(self.workload, region, self.limits, self.prefix, self.deepest)
         return self._regions[region]
 
-    def formats(self, tensor: str) -> tuple[Format, ...]:
-        """Formats in which a tensor may be stored, as far as loop orders suit them."""
-        return tuple(self._forms(tensor).values())
-
-    def _forms(self, tensor: str) -> dict[str, Format]:
-        """``formats`` by their text."""
-        if tensor not in self._offered:
-            forms = self.limits.formats.get(tensor) or self._fitting(tensor)
-            self._offered[tensor] = {str(form): form for form in forms}
-        return self._offered[tensor]
-
-    def _fitting(self, tensor: str) -> list[Format]:
-        data, program = self.workload.tensor(tensor), self.workload.program
-        keeps = tensor in pattern_sensitive(program) and data.density < 1.0
-        return [
-            form
-            for form in (*offered_formats(data), *offered_blocks(data, self.machine))
-            if (tensor not in program.producers or writable(form.kinds)) and not (keeps and pads(form.kinds))
-        ]
-
-    def suits(self, tensor: str, form: Format, orders: dict[int, tuple[str, ...]]) -> bool:
-        """Whether every access of ``tensor`` walks the modes in the order that the format fixes, if it fixes one. Views
-        take any order, and where there is nothing else rows come first."""
-        if form.mode_order is None:
-            return True
-        walks = {
-            tuple(access.indices.index(i) for i in orders[number] if i in access.indices)
-            for number, statement in enumerate(self.workload.program.statements)
-            if statement.kind != "view"
-            for access in (statement.target, *statement.operands)
-            if access.tensor == tensor
-        }
-        return (walks or {tuple(range(len(form.kinds)))}) == {form.mode_order}
-
     def _knobs(self, fusion: Fusion) -> list[tuple[str, tuple[Any, ...]]]:
         """(name, choices) of the knobs that are independent once the cuts are chosen, in a fixed order."""
         stored = stored_tensors(self.workload.program, fusion.cuts)
         knobs: list[tuple[str, tuple[Any, ...]]] = [
-            (f"{self.prefix}format.{tensor}", tuple(self._forms(tensor))) for tensor in stored
+            (f"{self.prefix}format.{tensor}", tuple(self.formats.of(tensor))) for tensor in stored
         ]
         return knobs + list(self._others.items())
 
@@ -354,9 +293,7 @@ class ProgramSpace:
         formats, dtypes = [], []
         orders = {n: own.order for n, own in loops.items()}
         for tensor in sorted(stored_tensors(self.workload.program, fusion.cuts)):
-            form = self._forms(tensor)[picks[f"{self.prefix}format.{tensor}"]]
-            if not self.suits(tensor, form, orders):
-                raise IllegalMapping([_format_order(tensor, str(form), orders)])
+            form = self.formats.picked(tensor, picks[f"{self.prefix}format.{tensor}"], orders)
             formats.append((tensor, form.kinds))
             dtypes += [(tensor, form.dtype)] * (form.dtype != FP32)
         machine = tuple((k.removeprefix("machine."), v) for k, v in sorted(picks.items()) if k.startswith("machine."))
@@ -364,19 +301,3 @@ class ProgramSpace:
         return Mapping(
             fusion.cuts, ordered, tuple(formats), picks["residency"], machine, self.label, tuple(dtypes), picks["joins"]
         )
-
-
-class _Drawn(dict[int, Loops]):
-    """The loops of a choice, each made when it is asked for: most draws are refused for the first."""
-
-    def __init__(self, space: RegionSpace, choice: RegionChoice) -> None:
-        self._space, self._choice = space, choice
-
-    def __missing__(self, number: int) -> Loops:
-        self[number] = loops = self._space.loops_of(self._choice, number)
-        return loops
-
-
-def _format_order(tensor: str, formats: str, orders: dict[int, tuple[str, ...]]) -> Violation:
-    text = order_text(tuple(orders[n] for n in sorted(orders)))
-    return Violation("format-order", f"order {text}", f"one that walks {formats}", tensor)

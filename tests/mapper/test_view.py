@@ -161,7 +161,7 @@ class TestMapping:
         limits = SpaceLimits(max_lanes=1, tiles=dict.fromkeys("opr", (0,)), residency=("none",), rewrites=())
         space = MappingSpace(workload, RDA, limits)
         program = space.programs[""]
-        formats = math.prod(len(program.formats(tensor)) for tensor in ("X", "W", "T1", "Z"))
+        formats = math.prod(len(program.formats.of(tensor)) for tensor in ("X", "W", "T1", "Z"))
         assert space.size() == 6 * formats
         drawn = {space.sample(rng).key for _ in range(400)}
         assert 0.9 * space.size() < len(drawn) <= space.size()
