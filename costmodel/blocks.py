@@ -5,6 +5,7 @@ Loads and stores are those of the tensors as they are stored, whoever walks them
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -13,8 +14,9 @@ import numpy as np
 from costmodel.accumulators import Reduction
 from costmodel.factors import Floats
 from costmodel.nest import Model, Nest
+from costmodel.statistics import TensorStatistics
 from costmodel.work import Tally, Work, effectual_multiplies
-from mapper.blocks import BlockPlan, block_plan
+from mapper.blocks import BlockPlan, block_plan, in_elements
 from mapper.lanes import lane_slices
 from mapper.machine import Machine
 from mapper.mapping import Mapping
@@ -31,11 +33,20 @@ class BlockWalk:
     nest: Nest
     plan: BlockPlan
     machine: Machine
+    area: float  # values of an entry of the result, which at edges are fewer, on average
 
-    @property
-    def area(self) -> int:
-        """Values of an entry of the result."""
-        return self.plan.area
+    def made(self, shape: tuple[int, ...], entries: float) -> TensorStatistics | None:
+        """The result, of that shape, if its ``entries`` are all positions of the blocks that blocks with entries
+        make."""
+        grid, sides = self.nest.target, [self.plan.side(i) for i in self.nest.statement.target.indices]
+        if not isinstance(grid, TensorStatistics) or abs(grid.nnz * self.area - entries) > self.area / 2:
+            return None
+
+        def tensor() -> SparseTensor:
+            coords = in_elements(grid.tensor.coords, sides, shape)
+            return SparseTensor(shape, coords, np.ones(coords.shape[1]))
+
+        return self.nest.model.statistics.named(f"{grid.key} by {sides} within {shape}", tensor)
 
 
 def block_walk(nest: Nest, machine: Machine) -> BlockWalk | None:
@@ -45,7 +56,10 @@ def block_walk(nest: Nest, machine: Machine) -> BlockWalk | None:
     if plan is None:
         return None
     key = ("blocks", nest.key, plan, model.mapping.joins, model.mapping.residency, model.mapping.formats, model.level)
-    return BlockWalk(model.statistics.remember(key, lambda: _grid(nest, plan)), plan, plan.machine(machine))
+    grid = model.statistics.remember(key, lambda: _grid(nest, plan))
+    extents = model.workload.extents[number]
+    area = math.prod(extents[i] / max(1, plan.extents(extents)[i]) for i in (plan.rows, plan.cols))
+    return BlockWalk(grid, plan, plan.machine(machine), area)
 
 
 def block_work(nest: Nest, walk: BlockWalk, region: Region, reduction: Reduction | None) -> Work:
@@ -79,12 +93,12 @@ class _BlockTally(Tally):
 
     def __init__(self, nest: Nest, walk: BlockWalk, region: Region, reduction: Reduction | None) -> None:
         super().__init__(walk.nest, region, reduction, walk.machine)
-        self._elements, self._plan, self.label = nest, walk.plan, f"S{nest.number}"
+        self._elements, self._plan, self._area, self.label = nest, walk.plan, walk.area, f"S{nest.number}"
 
     def run(self) -> Work:
         work = super().run()
         return Work(
-            work.units, work.multiplies, work.additions, work.comparisons, work.made * self._plan.area, work.spilling,
+            work.units, work.multiplies, work.additions, work.comparisons, work.made * self._area, work.spilling,
             work.draining, work.drained, work.pieces, work.lockstep,
         )  # fmt: skip
 

@@ -16,7 +16,7 @@ import numpy as np
 from costmodel.exact_buffer import fetched_bytes
 from costmodel.traffic import TensorTraffic, summed
 from costmodel.walk import Ints, Level, Nest, Side, levels_of, stream_levels, walk
-from mapper.blocks import block_plan, grid_storage
+from mapper.blocks import block_plan, grid_storage, in_elements
 from mapper.formats import COMPRESSED
 from mapper.lanes import Slice, common_levels, lane_slices
 from mapper.machine import Machine
@@ -221,13 +221,10 @@ class _Statement:
         keys = np.unique(np.concatenate(results))
         grid = [self.extents[i] for i in self.kept]
         coords = np.stack(np.unravel_index(keys, grid)) if known.ndim else np.zeros((0, keys.size), np.int64)
-        for mode, index in enumerate(self.kept):  # every position of a block is an entry
-            side = self.blocks.side(index) if self.blocks else 1
-            coords = np.repeat(coords, side, axis=1)
-            coords[mode] = coords[mode] * side + np.arange(coords.shape[1]) % side
+        sides = [self.blocks.side(i) if self.blocks else 1 for i in self.kept]
+        coords = in_elements(coords, sides, known.shape)  # every position of a block is an entry
         if coords.shape[1] == known.nnz:
             return known
-        coords = np.ascontiguousarray(coords[:, np.lexsort(coords[::-1])], np.int64)
         made = SparseTensor(known.shape, coords, np.ones(coords.shape[1]))
         self.patterns[target.tensor] = made
         return made

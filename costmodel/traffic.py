@@ -110,7 +110,7 @@ def region_transfers(
         own, sums = (walk.nest, walk.machine) if walk else (nest, machine)
         found += _spills(own, reduction, sums, f"S{nest.number}")
     layout = dict(region.stored).get(nest.statement.target.tensor)
-    return [*found, _store(nest, layout, entries, machine)] if layout is not None and entries else found
+    return [*found, _store(nest, layout, entries, machine, walk)] if layout is not None and entries else found
 
 
 def summed(parts: Iterable[TensorTraffic]) -> tuple[TensorTraffic, ...]:
@@ -184,12 +184,13 @@ def _spills(nest: Nest, reduction: Reduction, machine: Machine, label: str) -> l
     return found
 
 
-def _store(nest: Nest, layout: Layout, entries: float, machine: Machine) -> Transfer:
+def _store(nest: Nest, layout: Layout, entries: float, machine: Machine, walk: BlockWalk | None) -> Transfer:
     """Every non-empty tile of the result, written once by every lane that holds a part of it. Entries beyond the
-    oracle's pattern are taken to lie anywhere."""
+    oracle's pattern fill blocks, where it is made of these, or are taken to lie anywhere."""
     target, stats = nest.statement.target, nest.target
     if nest.model.level == "L2" and entries > stats.nnz + 0.5:
-        stats = UniformStatistics(stats.shape, entries)
+        blocks = walk.made(stats.shape, entries) if walk else None
+        stats = blocks or UniformStatistics(stats.shape, entries)
     modes = {target.indices.index(s.index): s for s in nest.splits if s.index in target.indices}
     apart = {mode: lanes for mode, lanes in modes.items() if mode not in layout.tile_modes}
     if apart and isinstance(stats, TensorStatistics):

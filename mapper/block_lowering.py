@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from mapper.blocks import BlockPlan, Grid, grid_kinds, grid_storage
+from mapper.blocks import BlockPlan, Grid, grid_storage
 from mapper.graph_builder import GraphBuilder, Stream
 from mapper.lanes import Slice
 from mapper.machine import Machine
@@ -36,6 +36,7 @@ class BlockLowering(RegionLowering):
         build: GraphBuilder, slices: dict[int, tuple[tuple[Slice, ...], ...]], plan: BlockPlan,
     ) -> None:  # fmt: skip
         self._plan, self._elements, self._stored = plan, storage_of, mapping
+        self._shape = workload.shape(workload.program.statements[plan.number].target, plan.number)
         grid = None if storage_of is None else self._blocks
         super().__init__(Grid.of(workload, plan), plan.mapping(mapping), machine, region, grid, build, slices)
         self._sums, self._made = plan.machine(machine), dict[Stream, np.ndarray]()
@@ -102,9 +103,7 @@ class BlockLowering(RegionLowering):
         return np.empty(blocks * self._plan.area if self._elements else 0)
 
     def _store(self, number: int, target: Access, layout: Layout, result: Result, suffix: str) -> None:
-        plan, loops = self._plan, self._mapping.loops[number]
-        grid = layout_of(target, loops, grid_kinds(layout.kinds), layout.dtype)
-        params = self._store_params(number, target, grid, plan.area)
+        plan, params = self._plan, self._store_params(self._shape, target, layout)
         tiles = {"tiles": self._made[result.val]} if self._elements else {}
         sides = {"rows": plan.side(plan.rows), "cols": plan.side(plan.cols)}
         name = f"store {target.tensor}{suffix}"

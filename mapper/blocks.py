@@ -62,8 +62,8 @@ class BlockPlan:
         return replace(loops, tiles=tuple((i, tile // self.side(i)) for i, tile in loops.tiles))
 
     def extents(self, extents: dict[str, int]) -> dict[str, int]:
-        """Extents of the grid."""
-        return {i: extent // self.side(i) for i, extent in extents.items()}
+        """Extents of the grid; at the edges blocks may reach beyond the tensors, where they hold zeros."""
+        return {i: -(-extent // self.side(i)) for i, extent in extents.items()}
 
     def mapping(self, mapping: Mapping) -> Mapping:
         """The mapping as a walk over the grid, whose levels of blocks are compressed ones."""
@@ -102,7 +102,7 @@ def grid_kinds(kinds: Kinds) -> Kinds:
 def block_plan(workload: Workload, mapping: Mapping, machine: Machine, number: int) -> BlockPlan | None:
     """How a statement is made by blocks, None where it is made element by element: on a machine without block units,
     or unless it is an unfused sum of products of two stored operands, at least one of them in blocks, that share the
-    innermost reduced index; extents and tiles are multiples of block sides, and lanes divide the result along tiles or
+    innermost reduced index; tiles are multiples of block sides, and lanes divide the result along tiles or
     indices that are not blocked."""
     statement, loops = workload.program.statements[number], mapping.loops[number]
     if not machine.block_operations_per_cycle or machine.fifo_depth is None or not _alone(workload, mapping, number):
@@ -119,7 +119,7 @@ def block_plan(workload: Workload, mapping: Mapping, machine: Machine, number: i
     tiles, extents, widest = dict(loops.tiles), workload.extents[number], max(sides.values())
     for index in (rows, inner, cols):
         sides.setdefault(index, math.gcd(widest, extents[index], tiles.get(index, widest)))
-    uneven = any(extents[i] % side or tiles.get(i, side) % side for i, side in sides.items())
+    uneven = any(tiles.get(i, side) % side for i, side in sides.items())
     kept = statement.target.indices
     apart = any(i not in kept or (i in sides and i not in tiles) for i, _, _ in loops.parallel)
     if uneven or apart or not {*loops.order[-2:]} & set(kept) or max(sides.values()) == 1:
@@ -172,29 +172,53 @@ def _sides(pairs: Sequence[tuple[str, ...]], kinds: Sequence[Kinds]) -> dict[str
 
 def grid_storage(storage: Storage, sides: tuple[int, int], transposed: bool) -> Storage:
     """A stored tensor whose last two levels are blocks or dense, as its grid of blocks: tiles and bytes as they are,
-    levels over blocks, ``values`` block after block, row by row or, ``transposed``, column by column."""
+    levels over blocks, ``values`` block after block, row by row or, ``transposed``, column by column. What of a block
+    lies beyond its tile is zero."""
     rows, cols = storage.levels[-2:]
     height, width = sides
-    first = np.arange(0, rows.pos[-1], height)  # the first row of every strip
-    count = (cols.pos[first + 1] - cols.pos[first]) // width
-    pos = starts(count)
-    within = np.arange(pos[-1]) - np.repeat(pos[:-1], count)
-    strip = np.repeat(first, count)
-    at = within * width  # of every block, where it begins in each row of its strip
-    crd = None if cols.crd is None else np.ascontiguousarray(cols.crd[cols.pos[strip] + at] // width)
-    place = cols.pos[strip[:, None] + np.arange(height)][:, :, None] + at[:, None, None] + np.arange(width)
-    values = storage.values[place]
+    strips = starts(-(-np.diff(rows.pos) // height))  # per tile
+    within = np.arange(strips[-1]) - np.repeat(strips[:-1], np.diff(strips))
+    first = np.repeat(rows.pos[:-1], np.diff(strips)) + within * height  # the first row of every strip
+    heights = np.minimum(height, np.repeat(rows.pos[1:], np.diff(strips)) - first)
+    sizes = np.diff(cols.pos)[first]
+    strip = np.repeat(np.arange(first.size), sizes)  # of every position of a first row
+    at = np.arange(strip.size) - np.repeat(starts(sizes)[:-1], sizes)
+    block = (at if cols.crd is None else cols.crd[np.repeat(cols.pos[first], sizes) + at]) // width
+    new = np.ones(strip.size, bool)
+    new[1:] = (np.diff(strip) != 0) | (np.diff(block) != 0)
+    strip, at, crd = strip[new], at[new], block[new]
+    widths = np.diff(np.flatnonzero(np.append(new, True)))
+    row, col = np.arange(height)[:, None], np.arange(width)
+    inside = (row < heights[strip][:, None, None]) & (col < widths[:, None, None])
+    last = rows.pos[-1] - 1  # rows beyond the tile are not inside, whatever they hold
+    place = cols.pos[np.minimum(first[strip][:, None] + row.T, last)][:, :, None] + at[:, None, None] + col
+    values = np.where(inside, storage.values[np.minimum(place, storage.values.size - 1)], 0.0)
     if transposed:
         values = values.transpose(0, 2, 1)
-    levels = (*storage.levels[:-2], LevelArrays(rows.pos // height), LevelArrays(pos, crd))
+    pos = starts(np.bincount(strip, minlength=first.size))
+    dense = cols.crd is None
+    levels = (*storage.levels[:-2], LevelArrays(strips), LevelArrays(pos, None if dense else np.ascontiguousarray(crd)))
     return replace(storage, levels=levels, values=np.ascontiguousarray(values).reshape(-1))
 
 
-def elements_of(numbers: Ints, coords: Ints, tiles: npt.NDArray[np.float64]) -> tuple[Ints, npt.NDArray[np.float64]]:
+def elements_of(
+    numbers: Ints, coords: Ints, tiles: npt.NDArray[np.float64], limits: tuple[Ints, Ints]
+) -> tuple[Ints, npt.NDArray[np.float64]]:
     """(coords[levels, elements], values) of blocks number ``numbers`` of ``tiles``[blocks, rows, columns], of which
-    ``coords``[levels, blocks] has the coordinates, the last two in blocks."""
+    ``coords``[levels, blocks] has the coordinates, the last two in blocks; without what lies beyond ``limits``, extents
+    of rows and columns where each block is."""
     _, height, width = tiles.shape
     spread = np.repeat(coords, height * width, axis=1).reshape(coords.shape[0], -1, height, width)
     spread[-2] = spread[-2] * height + np.arange(height)[:, None]
     spread[-1] = spread[-1] * width + np.arange(width)
-    return spread.reshape(coords.shape[0], -1), tiles[numbers].reshape(-1)
+    inside = (spread[-2] < limits[0][:, None, None]) & (spread[-1] < limits[1][:, None, None])
+    return spread[:, inside], tiles[numbers][inside]
+
+
+def in_elements(coords: Ints, sides: Sequence[int], shape: Sequence[int]) -> Ints:
+    """Coordinates of all positions in blocks at ``coords``[mode, block] that lie within ``shape``, in order."""
+    for mode, side in enumerate(sides):
+        coords = np.repeat(coords, side, axis=1)
+        coords[mode] = coords[mode] * side + np.arange(coords.shape[1]) % side
+    coords = coords[:, (coords < np.array(shape, np.int64)[:, None]).all(axis=0)]
+    return np.ascontiguousarray(coords[:, np.lexsort(coords[::-1])], np.int64)

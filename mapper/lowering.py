@@ -94,9 +94,11 @@ def written_elements(graph: Graph, outputs: MappingABC[str, Written]) -> dict[st
     for context in graph.contexts:
         if context.kind == "block_store" and context.name in found:
             coords, numbers = found[context.name]
-            tiles = context.arrays["tiles"].reshape(-1, context.params["rows"], context.params["cols"])
-            levels = len(context.inputs) - 1
-            found[context.name] = elements_of(numbers.view(np.int64), coords.reshape(levels, numbers.size), tiles)
+            params, at = context.params, coords.reshape(len(context.inputs) - 1, numbers.size)
+            tiles = context.arrays["tiles"].reshape(-1, params["rows"], params["cols"])
+            modes = zip(params["dims"][-2:], params["tiles"][-2:], params["tile_level_of"][-2:], strict=True)
+            rows, cols = (np.minimum(tile, dim - tile * at[n] * (n >= 0)) for dim, tile, n in modes)
+            found[context.name] = elements_of(numbers.view(np.int64), at, tiles, (rows, cols))
     return found
 
 

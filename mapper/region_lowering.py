@@ -290,13 +290,12 @@ class RegionLowering:
         return -(-extent // tile) if loop[1] == "tile" else tile
 
     def _store(self, number: int, target: Access, layout: Layout, result: Result, suffix: str) -> None:
-        params = self._store_params(number, target, layout, 1)
+        params = self._store_params(self._workload.shape(target, number), target, layout)
         self._build.add("store", f"store {target.tensor}{suffix}", [*result.crds, result.val], 0, params)
 
-    def _store_params(self, number: int, target: Access, layout: Layout, values: int) -> dict[str, Any]:
-        """Parameters of a ``store``, each of whose entries has so many ``values``."""
+    def _store_params(self, shape: tuple[int, ...], target: Access, layout: Layout) -> dict[str, Any]:
+        """Parameters of what stores a result of this shape."""
         machine, memory = self._machine, self._machine.dram_channels is not None
-        shape = self._workload.shape(target, number)
         tiles = [(layout.tiles[m] if layout.tiles else 0) or shape[m] for m in range(len(shape))]
         return {
             "tensor": self._build.account(target.tensor),
@@ -305,7 +304,7 @@ class RegionLowering:
             "dims": tuple(shape[m] for m in layout.modes),
             "tiles": tuple(tiles[m] for m in layout.modes),
             "tile_level_of": tuple(layout.tile_modes.index(m) if m in layout.tile_modes else -1 for m in layout.modes),
-            "value_bytes": values * value_width(layout.dtype, machine.value_bytes) if memory else 0,
+            "value_bytes": value_width(layout.dtype, machine.value_bytes) if memory else 0,
             "coordinate_bytes": machine.coordinate_bytes if memory else 0,
             "pointer_bytes": machine.pointer_bytes if memory else 0,
             "descriptor_bytes": machine.descriptor_bytes if memory else 0,

@@ -168,6 +168,10 @@ Task store_task(const Builder& b) {
     plan.inner.push_back(store_level(b, kinds, q));
     plan.inner.back().dim = dims[q], plan.inner.back().tile = tiles[q], plan.inner.back().tile_level = homes[q];
   }
+  if (b.has("rows") && kinds.size() > 1) {
+    plan.inner[kinds.size() - 2].side = b.param<std::int64_t>("rows");
+    plan.inner.back().side = b.param<std::int64_t>("cols");
+  }
   std::vector<std::int64_t> levels(n);
   for (std::size_t q = 0; q < n; ++q) levels[q] = std::int64_t(q) + 1;
   return store(b.u, keys(b, 0, levels, std::int64_t(n)), b.in(n), std::move(plan));

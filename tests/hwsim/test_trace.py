@@ -114,7 +114,7 @@ def test_stopped_runs() -> None:
 
 def test_trace_event_format(tmp_path: Path) -> None:
     graphs = lowered_graphs(2, seed=5)
-    runs = [(f"run {n}", simulate(graph, max_slices=400)) for n, graph in enumerate(graphs)]
+    runs = [(f"run {n}", simulate(graph, max_slices=100)) for n, graph in enumerate(graphs)]
     write_trace(tmp_path / "trace.json", runs)
     trace = json.loads((tmp_path / "trace.json").read_text())
     events = trace["traceEvents"]
@@ -143,7 +143,7 @@ def test_trace_event_format(tmp_path: Path) -> None:
     assert second["name"] == "run 1"
     assert second["begins_at_cycle"] == runs[0][1].cycles == min(e["ts"] for e in slices if e["pid"] == 1)
     assert second["slices_merged_within_cycles"] > 1
-    assert len(events) <= 2 * 2 * 401 + 2 * len(named) + 2
+    assert len(events) <= 2 * 2 * 101 + 2 * len(named) + 2
 
 
 def test_errors_of_a_watched_run() -> None:

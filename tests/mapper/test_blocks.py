@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from mapper.area import area_parts_mm2
-from mapper.blocks import BlockPlan, block_plan, grid_storage, offered_blocks
+from mapper.blocks import BlockPlan, block_plan, grid_storage, in_elements, offered_blocks
 from mapper.formats import parse_format
 from mapper.legality import violations
 from mapper.machine import Machine, load_machine
@@ -65,7 +65,6 @@ def test_sides_come_from_the_formats_and_fit_the_rest() -> None:
         {"loops": Loops(("i", "k", "j"), (("i", 6),))},  # tiles cut blocks
         {"loops": Loops(("i", "k", "j"), (), (("i", 2, "block"),))},  # lanes cut blocks
         {"loops": Loops(("i", "k", "j"), (("k", 4),), (("k", 2, "block"),))},  # partial sums
-        {"work": workload(A=(18, 24))},  # blocks at an edge
         {"work": workload("Z(i,j) = A(i,k) .+ B(k,j)")},
     ],
 )
@@ -93,11 +92,15 @@ def test_lanes_take_block_units() -> None:
 @pytest.mark.parametrize("kinds", [("dense", "2x3"), ("dense", "dense")])
 @pytest.mark.parametrize("tiles", [(), (4, 0), (4, 6)])
 @pytest.mark.parametrize("transposed", [False, True])
-def test_grid_of_a_stored_tensor(kinds: tuple[str, ...], tiles: tuple[int, ...], transposed: bool) -> None:
+@pytest.mark.parametrize("shape", [(8, 12), (7, 10)])
+def test_grid_of_a_stored_tensor(
+    kinds: tuple[str, ...], tiles: tuple[int, ...], transposed: bool, shape: tuple[int, int]
+) -> None:
     rng = np.random.default_rng(2)
-    values = np.where(rng.random((8, 12)) < 0.15, rng.integers(1, 9, (8, 12)), 0).astype(float)
+    values = np.zeros((8, 12))
+    values[: shape[0], : shape[1]] = np.where(rng.random(shape) < 0.15, rng.integers(1, 9, shape), 0)
     layout = Layout((0, 1), kinds, tuple(m for m, t in enumerate(tiles) if t), tiles)
-    storage = store_tensor(SparseTensor.from_dense(values), layout, MACHINE)
+    storage = store_tensor(SparseTensor.from_dense(values[: shape[0], : shape[1]]), layout, MACHINE)
     grid = grid_storage(storage, (2, 3), transposed)
     assert (
         grid.tile_value_bytes is storage.tile_value_bytes
@@ -114,6 +117,12 @@ def test_grid_of_a_stored_tensor(kinds: tuple[str, ...], tiles: tuple[int, ...],
     for block, r, c in zip(blocks, start[0] + at[-2] * 2, start[1] + at[-1] * 3, strict=True):
         found[r : r + 2, c : c + 3] = block.reshape(3, 2).T if transposed else block.reshape(2, 3)
     np.testing.assert_array_equal(found, values)
+
+
+def test_positions_of_blocks() -> None:
+    """A block of 2 x 3 in the middle, one that two edges cut."""
+    at = in_elements(np.array([[0, 1], [1, 2]]), (2, 3), (3, 8))
+    assert at.T.tolist() == [[0, 3], [0, 4], [0, 5], [1, 3], [1, 4], [1, 5], [2, 6], [2, 7]]
 
 
 def test_blocks_are_offered_to_matrices_that_fill_them() -> None:

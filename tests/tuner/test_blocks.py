@@ -40,6 +40,14 @@ CASES: dict[str, tuple[str, dict[str, tuple[int, ...]], dict[str, list[str]]]] =
         "Z(h,i,j) = A(i,k) * V(h,k,j)", {"A": (32, 24), "V": (3, 24, 16)},
         {"A": ["dense,4x4"], "V": ["dense"], "Z": ["dense", "compressed,dense,4x4"]},
     ),
+    "smaller blocks at the edges": (
+        "Z(i,j) = A(i,k) * B(k,j)", {"A": (30, 22), "B": (22, 13)},
+        {"A": ["dense,4x4", "dense,2x4"], "B": ["dense"], "Z": ["dense", "dense,4x4"]},
+    ),
+    "smaller blocks of both": (
+        "Z(h,i,j) = A(i,k) * V(h,k,j)", {"A": (29, 23), "V": (3, 23, 14)},
+        {"A": ["dense,4x4"], "V": ["dense,dense,4x4", "compressed,dense,4x4"], "Z": ["dense", "compressed,dense,4x4"]},
+    ),
     "a sum over heads": (
         "Z(i,j) = A(h,i,k) * V(h,k,j)", {"A": (3, 32, 24), "V": (3, 24, 16)},
         {"A": ["dense,dense,4x4", "compressed,dense,4x4"], "V": ["dense"], "Z": ["dense"]},
@@ -49,9 +57,9 @@ CASES: dict[str, tuple[str, dict[str, tuple[int, ...]], dict[str, list[str]]]] =
 
 def blocked(rng: np.random.Generator, shape: tuple[int, ...]) -> SparseTensor:
     """Blocks of 4 x 4 with holes in them."""
-    grid = rng.random((*shape[:-2], shape[-2] // 4, shape[-1] // 4)) < 0.3
-    values = np.kron(grid, np.ones((4, 4))) * rng.integers(1, 9, shape) * (rng.random(shape) < 0.9)
-    return SparseTensor.from_dense(values)
+    grid = rng.random((*shape[:-2], -(-shape[-2] // 4), -(-shape[-1] // 4))) < 0.3
+    blocks = np.kron(grid, np.ones((4, 4)))[..., : shape[-2], : shape[-1]]
+    return SparseTensor.from_dense(blocks * rng.integers(1, 9, shape) * (rng.random(shape) < 0.9))
 
 
 @pytest.mark.parametrize("small", [False, True])

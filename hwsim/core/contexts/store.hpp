@@ -15,6 +15,7 @@ struct StoreLevel {
   std::int64_t rows = 1, cols = 1;  // of a block
   std::int64_t dim = 0, tile = 0;  // extents of the index and of its tiles
   std::int64_t tile_level = -1;    // which tile level holds the tile's coordinate, -1: not tiled
+  std::int64_t side = 1;           // positions that a coordinate of the stream stands for: those of a block
 };
 
 struct StorePlan {
@@ -72,7 +73,7 @@ class OpenTile {
   }
 
  private:
-  // Coordinates of level q in this tile: edge tiles are smaller.
+  // Positions of level q in this tile: edge tiles are smaller.
   std::int64_t extent(std::size_t q) const {
     const StoreLevel& level = plan_.inner[q];
     const std::int64_t start = level.tile_level < 0 ? 0 : last_[std::size_t(level.tile_level)] * level.tile;
@@ -86,8 +87,8 @@ class OpenTile {
   void add_block(std::size_t changed) {
     const std::size_t q = prefixes_.size() - 1;
     const StoreLevel& level = plan_.inner[q];
-    const std::int64_t row = last_[plan_.tile_levels + q - 1] / level.rows;
-    const std::int64_t col = last_[plan_.tile_levels + q] / level.cols;
+    const std::int64_t row = last_[plan_.tile_levels + q - 1] * plan_.inner[q - 1].side / level.rows;
+    const std::int64_t col = last_[plan_.tile_levels + q] * level.side / level.cols;
     if (changed + 1 < q || row != row_) block_row_.clear(), row_ = row;
     if (!block_row_.insert(col).second) return;
     ++blocks_;
@@ -131,7 +132,8 @@ inline Task store(Unit& u, std::vector<KeyStream> keys, In val, StorePlan plan) 
       if (ended ? !c.is_done() : !c.is_val()) u.misaligned({{keys[q].port, c}, {"val", v}});
       at[q] = c.bits;
       if (ended || q < plan.tile_levels) continue;
-      const std::int64_t extent = plan.inner[q - plan.tile_levels].dim;
+      const StoreLevel& level = plan.inner[q - plan.tile_levels];
+      const std::int64_t extent = (level.dim + level.side - 1) / level.side;
       if (c.bits < 0 || c.bits >= extent)
         u.fail(std::string("port ") + keys[q].port + " has coordinate " + std::to_string(c.bits) + ", its extent is " +
                std::to_string(extent) + ".");
