@@ -32,16 +32,25 @@ def region_latency(
     compute, drain, unit = _chain(works)
     late = sum(t.burst_bytes * works[n].drained for n, t in _drain_transfers(nests, moved))
     total, bandwidth, lanes = sum(t.burst_bytes for t in moved), machine.streaming_bytes_per_cycle, nests[0].lanes
+    firsts = [_first_load(t, lanes) / bandwidth for t in moved]
     compute += machine.dram_latency_cycles + machine.dram_startup_cycles if total else 0
     ports = [(_port_cycles(t, machine), t.port) for t in moved]
     back = sum(t.burst_bytes for t in moved if (t.traffic.purpose, t.traffic.direction) == ("spill", "read"))
     queued = drain + back / bandwidth * (1 - 1 / lanes)  # a lane's runs come back after those of the others
-    together = _norm([_waiting(compute, moved, machine), (total - late) / bandwidth]) + max(queued, late / bandwidth)
-    apart = _norm([_waiting(compute + drain, moved, machine), total / bandwidth])
+    together = _norm([_waiting(compute, moved, firsts, machine), (total - late) / bandwidth - sum(firsts)])
+    together += max(queued, late / bandwidth)
+    apart = _norm([_waiting(compute + drain, moved, firsts, machine), total / bandwidth - sum(firsts)])
     in_step = 1.0 if lanes == 1 else 1.0 / min(w.pieces for w in works)
     fill = FILL_CYCLES_PER_LOOP * sum(len(n.loops) for n in nests)
     limits = [(compute, unit), (drain, "drain"), (total / bandwidth, "memory bandwidth"), *ports]
-    return fill + apart + in_step * max(0.0, together - apart), max(limits)[1]
+    return fill + sum(firsts) + apart + in_step * max(0.0, together - apart), max(limits)[1]
+
+
+def _first_load(transfer: Transfer, lanes: int) -> float:
+    """Bytes that every lane loads before it can start: its first tile of an operand."""
+    if transfer.traffic.purpose != "load" or not transfer.requests:
+        return 0.0
+    return transfer.burst_bytes * min(1.0, lanes / transfer.requests)
 
 
 def _chain(works: Sequence[Work]) -> tuple[float, float, str]:
@@ -70,17 +79,20 @@ def _norm(cycles: Sequence[float]) -> float:
     return float(sum(c**SHARPNESS for c in cycles) ** (1 / SHARPNESS))
 
 
-def _waiting(compute: float, moved: Sequence[Transfer], machine: Machine) -> float:
+def _waiting(compute: float, moved: Sequence[Transfer], firsts: Sequence[float], machine: Machine) -> float:
     """Cycles of computing and of waiting for memory ports, which overlap but for what is computed on tiles kept from
-    before: nothing is loaded meanwhile."""
-    ports = ((t.kept * compute, _norm([(1.0 - t.kept) * compute, _port_cycles(t, machine)])) for t in moved)
-    return max((kept + rest for kept, rest in ports), default=compute)
+    before: nothing is loaded meanwhile. ``firsts``: cycles of a port's first load, which come before."""
+    found = compute
+    for transfer, first in zip(moved, firsts, strict=True):
+        port, kept = max(0.0, _port_cycles(transfer, machine) - first), transfer.kept * compute
+        found = max(found, kept + _norm([compute - kept, port]))
+    return found
 
 
 def _port_cycles(transfer: Transfer, machine: Machine) -> float:
     """Cycles that a memory port waits in the lane where it waits longest: for its requests one after the other, and
     no less than its bursts in flight and, for loads, the ports of its buffer allow."""
-    if not transfer.requests:
+    if not transfer.requests or not transfer.turns.any():
         return 0.0
     channels, direction = machine.dram_channels or 1, transfer.traffic.direction
     bursts = transfer.burst_bytes / transfer.requests / machine.dram_burst_bytes

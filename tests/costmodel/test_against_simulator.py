@@ -14,7 +14,7 @@ from costmodel import Statistics, estimate, screen
 from hwsim import Profile, simulate
 from mapper.lowering import lower_conversion, lower_region
 from mapper.machine import Machine
-from mapper.mapping import Mapping
+from mapper.mapping import Loops, Mapping
 from mapper.notation import parse_program
 from mapper.residency import RESIDENCIES
 from mapper.schedule import Conversion, schedule
@@ -106,3 +106,17 @@ def test_random_mappings(text: str) -> None:
     assert latency < 1.15
     assert tokens < 1.05
     assert overflowing
+
+
+def test_nothing_starts_before_whole_operands_are_loaded() -> None:
+    """Two full matrices that are not tiled take about as long to load as their products, which wait for them."""
+    full = {"A": ("dense", {"shape": (24, 900)}), "B": ("dense", {"shape": (900, 1)})}
+    tensors = {name: generate(kind, seed=1, **fields) for name, (kind, fields) in full.items()}
+    workload = Workload(parse_program("Z(i,j) = A(i,k) * B(k,j)"), tensors)
+    dense = (("A", ("dense", "dense")), ("B", ("dense", "dense")), ("Z", ("dense", "dense")))
+    machine = RDA.with_fields(dram_channels=1, dram_bytes_per_cycle=4)
+    mapping = Mapping((), (Loops(("i", "j", "k")),), dense)
+    (profile,) = simulated(workload, mapping, machine)
+    products, loading = 24 * 900, 25 * 900 * 4 / 4
+    assert profile.cycles > products + loading
+    assert estimate(workload, mapping, machine).latency_cycles == pytest.approx(profile.cycles, rel=0.02)
