@@ -95,6 +95,13 @@ class Statement:
         """Indices reduced over: those that the target lacks."""
         return tuple(i for i in self.indices if i not in self.target.indices)
 
+    @cached_property
+    def universal(self) -> tuple[str, ...]:
+        """Indices that run over their full extent, whatever is stored."""
+        if self.kind == "add":
+            return tuple(i for i in self.indices if any(i not in operand.indices for operand in self.operands))
+        return self.indices if self.kind == "map" and self.function not in ZERO_PRESERVING else ()
+
     def __str__(self) -> str:
         match self.kind:
             case "contract":

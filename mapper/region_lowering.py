@@ -24,7 +24,7 @@ from mapper.locating import located
 from mapper.machine import Machine
 from mapper.mapping import Loop, Loops, Mapping
 from mapper.operands import LaneSlices, Operand, StoredOperand, StreamOperand, Universe, loop_name
-from mapper.program import ZERO_PRESERVING, Access, Statement
+from mapper.program import Access, Statement
 from mapper.regions import renaming, stream_nest
 from mapper.schedule import Region
 from mapper.storage import Layout, Storage, layout_of
@@ -183,7 +183,7 @@ class RegionLowering:
         extents, tiles = self._workload.extents[number], dict(loops.tiles)
         return [
             Universe(self._build, f"all {i} in S{number}{suffix}", own, extents[i], tiles.get(i, 0), slices)
-            for i in everywhere(statement)
+            for i in statement.universal
             for own in [tuple(loop for loop in loops.nest if loop[0] == i)]
         ]
 
@@ -319,13 +319,6 @@ class RegionLowering:
         name = f"drop {statement.target.tensor}{suffix}"
         crd, val = self._build.add("drop_empty", name, [result.crds[-1], result.val], 2)
         return Result((*result.crds[:-1], crd), val, False)
-
-
-def everywhere(statement: Statement) -> list[str]:
-    """Indices of which a statement takes every coordinate, whatever its operands hold."""
-    if statement.kind == "add":
-        return [i for i in statement.indices if any(i not in a.indices for a in statement.operands)]
-    return list(statement.indices) if statement.kind == "map" and statement.function not in ZERO_PRESERVING else []
 
 
 def _suffix(lanes: Lanes, counts: Sequence[int]) -> str:

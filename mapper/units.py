@@ -16,7 +16,6 @@ from mapper.lowering import lane_units, sum_units
 from mapper.machine import Machine
 from mapper.mapping import Mapping
 from mapper.program import Edge, Program
-from mapper.region_lowering import everywhere
 from mapper.regions import fused_edges, region_label, stored_tensors, stream_nest
 from mapper.violation import Violation
 from mapper.workload import Workload
@@ -73,7 +72,7 @@ def most_units(program: Program, statements: tuple[int, ...], joins: str) -> Cou
     leaving = {e.tensor for e in program.edges if e not in fused}.union(program.outputs)
     for number in statements:
         statement, streamed = program.statements[number], {e.operand for e in fused if e.consumer == number}
-        loops, all_of = 2 * len(statement.indices), len(everywhere(statement))
+        loops, all_of = 2 * len(statement.indices), len(statement.universal)
         stored = [access for n, access in enumerate(statement.operands) if n not in streamed]
         read = Counter(index for access in statement.operands for index in access.indices)
         shared, written = 2 * sum(n > 1 for n in read.values()), 2 * len(statement.target.indices)
