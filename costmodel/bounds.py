@@ -9,7 +9,7 @@ What is counted exactly at level L2 bounds from below, and nothing else enters:
   each other.
 * **Energy**: bytes in whole bursts, effectual multiplies, additions, comparisons and tokens of the above.
 
-Operands padded with zeros only add to these counts. Where counts are sampled (``factors.MOST_PAIRS``), which shows in
+Operands padded with zeros only add to these counts. Where counts are sampled (``products.MOST_PAIRS``), which shows in
 numbers that are not whole, they bound nothing. Area and buffers are fields of the machine, exact by nature.
 """
 

@@ -14,7 +14,8 @@ from itertools import combinations
 
 import numpy as np
 
-from costmodel.factors import Column, Factor, Floats, Ints, kept_columns, needed, sum_product
+from costmodel.factors import Column, Factor, Floats, Ints
+from costmodel.products import kept_columns, needed, sum_product
 from costmodel.statistics import Statistics, TensorStatistics, View
 from costmodel.uniform import UniformStatistics
 from mapper.tensor import SparseTensor

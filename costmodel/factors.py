@@ -1,8 +1,4 @@
-"""Sum-product of sparse factors: the count-einsums behind every prediction.
-
-How often something happens in a loop nest is a sum, over index coordinates, of a product of 0/1 node tensors of the
-operands. Indices are summed out as soon as a single factor still has them, so that a chain of products needs
-vectors alone and any acyclic einsum takes time linear in its factors.
+"""Sparse factors of the count-einsums behind every prediction, and how their points are put in order and in groups.
 
 An index may stand in one factor at full resolution and in another by tile: a column ``(index, granule)`` holds
 ``coordinate // granule``, and the finer factor is coarsened where they meet.
@@ -20,9 +16,6 @@ import numpy.typing as npt
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 Column = tuple[str, int]
-
-MOST_PAIRS = 4_000_000
-"""Products of a cyclic einsum that are enumerated; beyond, a fixed random share stands for all."""
 
 _LARGEST_KEY = 2**62
 
@@ -119,148 +112,55 @@ def in_order(key: Ints) -> tuple[Ints, Ints]:
 
 
 def distinct(coords: Sequence[Ints], sizes: Sequence[int]) -> tuple[Ints, ...]:
-    """The distinct points among ``coords``."""
-    return group_sum(coords, sizes, None)[0]
+    """The distinct points among ``coords``, in coordinate order."""
+    cells = math.prod(sizes)
+    if not coords or cells > _LARGEST_KEY:
+        return group_sum(coords, sizes, None)[0]
+    key = pack(coords, sizes)
+    if cells <= 8 * key.size + 1024:
+        seen = np.zeros(cells, bool)
+        seen[key] = True
+        return unpack(np.flatnonzero(seen), sizes)
+    if (key[1:] < key[:-1]).any():  # entries come in coordinate order, and often still are
+        key.sort()
+    return unpack(key[firsts(key)], sizes)
 
 
 def group_sum(coords: Sequence[Ints], sizes: Sequence[int], weights: Floats | None) -> tuple[tuple[Ints, ...], Floats]:
     """Distinct points in coordinate order and the summed weights at each (without ``weights``: how many there were)."""
     if not coords:
         return (), np.array([0.0 if weights is None else weights.sum()])
-    count, cells = coords[0].size, math.prod(sizes)
+    count, cells, key = coords[0].size, math.prod(sizes), pack(coords, sizes)
     if cells <= 4 * count + 1024:
-        sums = np.bincount(pack(coords, sizes), weights=weights, minlength=cells)
-        at = np.flatnonzero(sums)
-        return _unpack(at, sizes), sums[at].astype(np.float64)
-    key = pack(coords, sizes)
+        sums = np.bincount(key, weights=weights, minlength=cells)
+        at = np.flatnonzero(sums != 0)  # of truth values, in a tenth of the time that it takes for numbers
+        return unpack(at, sizes), sums[at].astype(np.float64)
     order = None
-    if (key[1:] < key[:-1]).any():  # entries come in coordinate order, and often still are
+    if (key[1:] < key[:-1]).any():
         key, order = in_order(key)
         weights = None if weights is None else weights[order]
-    first = np.flatnonzero(np.concatenate([[True], key[1:] != key[:-1]])) if count else np.zeros(0, np.int64)
-    points = tuple(c[first if order is None else order[first]] for c in coords)
+    first = firsts(key)
+    if cells <= _LARGEST_KEY:
+        points = unpack(key[first], sizes)
+    else:
+        points = tuple(c[first if order is None else order[first]] for c in coords)
     if weights is None:
         return points, np.diff(np.concatenate([first, [count]])).astype(np.float64)
-    return points, np.add.reduceat(weights, first) if count else weights
+    return points, np.add.reduceat(weights, first) if first.size < count else weights
 
 
-def _unpack(key: Ints, sizes: Sequence[int]) -> tuple[Ints, ...]:
-    if len(sizes) == 1:
-        return (key,)
-    return tuple(np.asarray(c, np.int64) for c in np.unravel_index(key, tuple(sizes)))
+def firsts(key: Ints) -> Ints:
+    """Where each number of a sorted sequence stands first."""
+    return np.flatnonzero(np.concatenate([[True], key[1:] != key[:-1]])) if key.size else key
 
 
-def needed(index: str, others: Sequence[Sequence[Column]]) -> int | None:
-    """Finest granule at which ``index`` stands among the other columns, None if nowhere."""
-    return min((g for columns in others for i, g in columns if i == index), default=None)
-
-
-def kept_columns(columns: Sequence[Column], others: Sequence[Sequence[Column]]) -> tuple[Column, ...]:
-    """What must stay of a factor's columns: those used elsewhere, no finer than they are used."""
-    uses = ((i, g, needed(i, others)) for i, g in columns)
-    return tuple((i, max(g, use)) for i, g, use in uses if use is not None)
-
-
-def sum_product(factors: Sequence[Factor], keep: Sequence[Column], extents: Mapping[str, int]) -> Factor:
-    """Product of all factors summed onto ``keep``.
-
-    Every kept index stands in some factor at its granule or a finer one, and granules of an index divide each other.
-    """
-    left = list(factors)
-    scale = 1.0
-    while True:
-        for n, factor in enumerate(left):
-            others = [keep, *(f.columns for m, f in enumerate(left) if m != n)]
-            left[n] = factor.reduced(kept_columns(factor.columns, others), extents)
-        for factor in left:
-            scale *= factor.total if not factor.columns else 1.0
-        left = [f for f in left if f.columns]
-        if len(left) < 2:
-            break
-        a, b = _cheapest(left, extents)
-        rest = [f for n, f in enumerate(left) if n not in (a, b)]
-        left = [*rest, _join(left[a], left[b], extents)]
-    if not left:
-        return Factor((), (), np.array([scale]))
-    last = left[0].reduced(tuple(keep), extents)
-    return Factor(last.columns, last.coords, last.weights * scale)
-
-
-def _cheapest(factors: Sequence[Factor], extents: Mapping[str, int]) -> tuple[int, int]:
-    """Which pair to multiply: one whose second factor is a look-up, else the one with fewest expected products."""
-    best, least = (0, 1), math.inf
-    for a, left in enumerate(factors):
-        for b, right in enumerate(factors):
-            if a != b:
-                size = left.weights.size if _covers(left, right) else _expected_pairs(left, right, extents)
-                if size < least:
-                    best, least = (a, b), size
-    return best
-
-
-def _covers(left: Factor, right: Factor) -> bool:
-    return all((own := left.granule(i)) is not None and own <= g for i, g in right.columns)
-
-
-def _shared(left: Factor, right: Factor) -> list[Column]:
-    found = ((i, left.granule(i), g) for i, g in right.columns)
-    return [(i, max(own, g)) for i, own, g in found if own is not None]
-
-
-def _expected_pairs(left: Factor, right: Factor, extents: Mapping[str, int]) -> float:
-    cells = math.prod(radices(_shared(left, right), extents))
-    return 2.0 + left.weights.size * right.weights.size / cells
-
-
-def _join(left: Factor, right: Factor, extents: Mapping[str, int]) -> Factor:
-    return _look_up(left, right, extents) if _covers(left, right) else _expand(left, right, extents)
-
-
-def _look_up(left: Factor, right: Factor, extents: Mapping[str, int]) -> Factor:
-    """``left`` times the weight of ``right`` at its coordinates."""
-    factor = right.at([left.column(*c) for c in right.columns], radices(right.columns, extents))
-    alive = np.flatnonzero(factor)
-    if alive.size == factor.size:
-        return Factor(left.columns, left.coords, left.weights * factor)
-    return Factor(left.columns, tuple(c[alive] for c in left.coords), left.weights[alive] * factor[alive])
-
-
-def _expand(left: Factor, right: Factor, extents: Mapping[str, int]) -> Factor:
-    """All pairs that agree on the shared columns."""
-    shared = _shared(left, right)
-    if shared:
-        sides = [[f.column(*c) for c in shared] for f in (left, right)]
-        both = pack([np.concatenate(c) for c in zip(*sides, strict=True)], radices(shared, extents))
-        left_key, right_key = both[: left.weights.size], both[left.weights.size :]
-    else:
-        left_key, right_key = np.zeros(left.weights.size, np.int64), np.zeros(right.weights.size, np.int64)
-    right_key, order = in_order(right_key)
-    cells = math.prod(radices(shared, extents))
-    if cells <= left_key.size + right_key.size:
-        ends = np.cumsum(np.bincount(right_key, minlength=cells + 1))
-        start, stop = np.concatenate([[0], ends])[left_key], ends[left_key]
-    else:
-        start, stop = (np.searchsorted(right_key, left_key, side) for side in ("left", "right"))
-    count = stop - start
-    rows, scale = _affordable(count)
-    count = count[rows]
-    a = np.repeat(rows, count)
-    b = order[np.arange(a.size) - np.repeat(np.cumsum(count) - count, count) + np.repeat(start[rows], count)]
-    columns = [(i, g) for i, g in left.columns if (other := right.granule(i)) is None or g <= other]
-    coords = [left.column(*c)[a] for c in columns]
-    for index, granule in right.columns:
-        if (own := left.granule(index)) is None or own > granule:
-            columns.append((index, granule))
-            coords.append(right.column(index, granule)[b])
-    return Factor(tuple(columns), tuple(coords), left.weights[a] * right.weights[b] * scale)
-
-
-def _affordable(count: Ints) -> tuple[Ints, float]:
-    """Rows to expand and the factor that makes their sum unbiased: all rows while they are few."""
-    pairs = int(count.sum())
-    rows = np.flatnonzero(count)
-    if pairs <= MOST_PAIRS:
-        return rows, 1.0
-    share = MOST_PAIRS / pairs
-    rows = rows[np.random.default_rng(0).random(rows.size) < share]
-    return rows, 1.0 / share
+def unpack(key: Ints, sizes: Sequence[int]) -> tuple[Ints, ...]:
+    """The coordinates of points that ``pack`` gave ``key``; no more than ``_LARGEST_KEY`` cells."""
+    if not sizes:
+        return ()
+    found = []
+    for radix in sizes[:0:-1]:
+        above = key // radix
+        found.append(key - above * radix)
+        key = above
+    return key, *reversed(found)

@@ -11,8 +11,10 @@ from __future__ import annotations
 import numpy as np
 
 from costmodel.counting import Leaf, with_lane
-from costmodel.factors import Factor, Floats, Ints, bin_sum, in_order, pack, radices, sum_product
+from costmodel.factors import Factor, Floats, Ints, bin_sum, coarser, firsts, in_order, pack, radices
 from costmodel.nest import Nest
+from costmodel.products import sum_product
+from costmodel.replacement import previous_of
 
 SAMPLED_PRODUCTS = 50_000
 """Products of a sample, about; more where keys are so many that the accumulator of a sample would be too small."""
@@ -44,19 +46,20 @@ def replayed_spills(nest: Nest, scope: int, scopes: Factor, products: Floats, ca
     full = np.flatnonzero(entries > capacity)
     if not full.size:
         return spilled
-    number, keys = _stream(nest, scope, scopes, entries > capacity, LEAST_ROOM / capacity)
-    starts = np.flatnonzero(np.concatenate([[True], number[1:] != number[:-1]])) if number.size else number
-    previous = _previous(keys)
-    found = bin_sum(number, (previous < 0).astype(np.float64), entries.size)
-    chosen = np.unique(np.linspace(0, starts.size - 1, min(starts.size, MOST_SCOPES)).round().astype(np.int64))
-    ends = np.append(starts[1:], number.size)
-    for n in chosen:
-        which = number[starts[n]]
-        room = max(1, round(capacity * found[which] / entries[which]))
-        runs = _runs(previous, int(starts[n]), int(ends[n]), room)
+    sample = _sample(nest, scope, LEAST_ROOM / capacity)
+    number = _numbers(nest, sample, scopes)
+    seen = full[np.bincount(number + 1, minlength=entries.size + 1)[1:][full] > 0]
+    seen = seen[np.unique(np.linspace(0, seen.size - 1, min(seen.size, MOST_SCOPES)).round().astype(np.int64))]
+    wanted = np.zeros(entries.size, bool)
+    wanted[seen] = True
+    number, keys = _stream(nest, scope, sample, number, wanted)
+    previous, starts = previous_of(keys), firsts(number)
+    found = np.add.reduceat(previous < 0, starts, dtype=np.int64) if starts.size else starts
+    for which, new, start, end in zip(seen, found, starts, np.append(starts[1:], number.size), strict=True):
+        room = max(1, round(capacity * new / entries[which]))
+        runs = _runs(previous[:end], int(start), room)
         most = (products[which] - 1.0) // capacity  # a run takes as many products, which few keys of a sample may hide
         spilled[which] = capacity * max(1.0, min(runs, most))
-    seen = number[starts[chosen]] if chosen.size else chosen
     rest = np.setdiff1d(full, seen)
     weight = products[seen].sum()
     rate = spilled[seen].sum() / weight if weight else 1.0
@@ -66,59 +69,57 @@ def replayed_spills(nest: Nest, scope: int, scopes: Factor, products: Floats, ca
 
 def distinct_entries(nest: Nest, scope: int, products: Factor) -> Floats:
     """Distinct keys per scope, of which ``products`` has the number of products."""
-    total = products.weights
-    number, keys = _stream(nest, scope, products, np.ones(total.size, bool), 0.0)
-    found = bin_sum(number, (_previous(keys) < 0).astype(np.float64), total.size)
+    total, sample = products.weights, _sample(nest, scope, 0.0)
+    number, keys = _stream(nest, scope, sample, _numbers(nest, sample, products), np.ones(total.size, bool))
+    found = bin_sum(number, (previous_of(keys) < 0).astype(np.float64), total.size)
     seen = bin_sum(number, np.ones(number.size), total.size)
     mean = found.sum() / max(1.0, seen.sum())
     entries = total * np.divide(found, seen, out=np.full(total.size, mean), where=seen > 0)
     return np.asarray(np.maximum(entries, np.minimum(total, 1.0)))
 
 
-def _stream(nest: Nest, scope: int, scopes: Factor, wanted: np.ndarray, least: float) -> tuple[Ints, Ints]:
-    """(scope number, key) of sampled products in loop order, of the wanted scopes; ``least`` share of all."""
-    products = _sample(nest, scope, least)
+def _numbers(nest: Nest, products: Factor, scopes: Factor) -> Ints:
+    """Which of ``scopes`` every product lies in, -1 for none of them."""
     points = [products.column(*c) for c in scopes.columns[:-1]]
     lane = with_lane(products, nest.splits).coords[-1]
     index = Factor(scopes.columns, scopes.coords, np.arange(1.0, scopes.weights.size + 1))
-    number = index.at([*points, lane], radices(scopes.columns, nest.counter.extents)).astype(np.int64) - 1
+    return index.at([*points, lane], radices(scopes.columns, nest.counter.extents)).astype(np.int64) - 1
+
+
+def _stream(nest: Nest, scope: int, products: Factor, number: Ints, wanted: np.ndarray) -> tuple[Ints, Ints]:
+    """(scope number, key) of the products of the wanted scopes in loop order."""
     keep = np.flatnonzero((number >= 0) & wanted[number])
     number = number[keep]
     tiled, levels, sizes = dict(nest.plan.tiles), [number], [max(1, wanted.size)]
+    coords = {name: products.column(name, 1)[keep] for name in nest.extents}
     for name, part in nest.loops[scope - 1 : nest.value_depth]:
-        crd, tile = products.column(name, 1)[keep], tiled.get(name, 0)
-        levels.append(crd // tile if part == "tile" else crd % tile if tile else crd)
+        tile, crd = tiled.get(name, 0), coords[name]
+        above = coarser(crd, tile) if tile else crd
+        levels.append(above if part == "tile" or not tile else crd - above * tile)
         sizes.append(-(-nest.extents[name] // tile) if part == "tile" else tile or nest.extents[name])
     order = in_order(pack(levels, [max(1, s) for s in sizes]))[1]
     target = nest.statement.target.indices
-    whole = [number, *(products.column(i, 1)[keep] for i in target)]
-    keys = pack(whole, [max(1, wanted.size), *radices([(i, 1) for i in target], nest.extents)])
+    keys = pack(
+        [number, *(coords[i] for i in target)],
+        [max(1, wanted.size), *radices([(i, 1) for i in target], nest.extents)],
+    )
     return number[order], keys[order]
 
 
-def _previous(keys: Ints) -> Ints:
-    """Where each key stood last, -1 where it is new."""
-    known, order = in_order(keys)
-    previous = np.full(keys.size, -1, np.int64)
-    again = np.flatnonzero(known[1:] == known[:-1]) + 1
-    previous[order[again]] = order[again - 1]
-    return previous
-
-
-def _runs(previous: Ints, start: int, end: int, room: int) -> int:
-    """Runs of ``room`` distinct keys that fill up, and must go, among the positions from ``start`` to ``end``."""
+def _runs(previous: Ints, start: int, room: int) -> int:
+    """Runs of ``room`` distinct keys that fill up, and must go, among the positions from ``start``."""
     runs, stride = 0, 2 * room + 64
     while True:
         at, held = start, 0
-        while at < end:
-            new = np.cumsum(previous[at : min(end, at + stride)] < start)
-            if held + new[-1] > room:
-                at += int(np.searchsorted(new, room - held + 1))
+        while at < previous.size:
+            new = np.flatnonzero(previous[at : at + stride] < start)
+            if held + new.size > room:
+                at += int(new[room - held])
                 break
-            held, at = held + int(new[-1]), at + stride
-        if at >= end:
+            held, at = held + new.size, at + stride
+        if at >= previous.size:
             return runs
-        runs, stride, start = runs + 1, max(64, at - start), at
+        runs, stride, start = runs + 1, (at - start) * 5 // 4 + 64, at
 
 
 def _sample(nest: Nest, scope: int, least: float) -> Factor:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections import OrderedDict
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Mapping
 from functools import cache, cached_property
 from typing import Any, TypeVar
 
@@ -66,6 +66,10 @@ class Statistics:
         """Statistics of the tensor that ``key`` identifies and ``make`` gives."""
         return self.remember(("tensor", key), lambda: TensorStatistics(make(), key, self))
 
+    def holds(self, key: Hashable) -> bool:
+        """Whether the value for ``key`` is remembered."""
+        return key in self._small or key in self._large
+
     def remember(self, key: Hashable, make: Callable[[], T]) -> T:
         """``make()``, or what it gave the last time for ``key``."""
         for memo in (self._small, self._large):
@@ -116,6 +120,7 @@ class TensorStatistics:
         self._store = store
         self._views: dict[View, int] = {}  # whose nodes were listed
         self._counts: dict[View, int] = {}
+        self._marginals: dict[View, dict[View, int]] = {}  # what they were counted per, and how many points that has
 
     @cached_property
     def effectual(self) -> TensorStatistics:
@@ -143,6 +148,8 @@ class TensorStatistics:
         """Number of nodes."""
         if not view:
             return int(self.nnz > 0)
+        if view == self._entries:
+            return self.nnz
         if view not in self._counts:
             self._counts[view] = self._store.remember((self.key, view, "count"), lambda: self._count(view))
         return self._counts[view]
@@ -151,9 +158,9 @@ class TensorStatistics:
         cells = self.cells(view)
         if view in self._views or cells > LARGEST_BITMAP or cells > 64 * self.nnz:
             return self.nodes(view)[0].size
-        base = self._finest_known(view)
+        base = self._finer(view, self._stone(view), self._views, ()) or self._entries
         seen = np.zeros(cells, bool)
-        seen[pack(_coarsened(base, self.nodes(base), view), [max(1, -(-self.shape[m] // g)) for m, g in view])] = True
+        seen[pack(_coarsened(base, self.nodes(base), view), self._sizes(view))] = True
         return int(np.count_nonzero(seen))
 
     def density(self, view: View) -> float:
@@ -165,16 +172,20 @@ class TensorStatistics:
         """Nodes of ``view`` counted per point of ``keep``: a subset of its modes at the same or coarser granules."""
         if view == keep:
             return self.nodes(view), np.ones(self.count(view))
-        return self._store.remember((self.key, view, keep), lambda: self._marginal(view, keep))
+        found = self._store.remember((self.key, view, keep), lambda: self._marginal(view, keep))
+        self._marginals.setdefault(view, {})[keep] = found[1].size
+        return found
 
     def _marginal(self, view: View, keep: View) -> tuple[tuple[Ints, ...], Floats]:
         if not keep:
             return (), np.array([float(self.count(view))])
-        sizes, stone = [max(1, -(-self.shape[m] // g)) for m, g in keep], self._stone(keep)
-        if stone != keep and view == self._entries:
-            points, counted = self.marginal(view, stone)
-            return group_sum(_coarsened(stone, points, keep), sizes, counted)
-        return group_sum(_coarsened(view, self.nodes(view), keep), sizes, None)
+        stone = self._stone(keep) if view == self._entries else keep
+        base = self._finer(keep, stone, self._marginals.get(view, {}), (view,)) or view
+        points, counted = (self.nodes(view), None) if base == view else self.marginal(view, base)
+        return group_sum(_coarsened(base, points, keep), self._sizes(keep), counted)
+
+    def _sizes(self, view: View) -> list[int]:
+        return [max(1, -(-self.shape[m] // g)) for m, g in view]
 
     def _nodes(self, view: View) -> tuple[Ints, ...]:
         if not view:
@@ -183,9 +194,9 @@ class TensorStatistics:
         name = f"{content_hash(self.key)[:32]}/{content_hash(view)[:32]}" if disk else ""
         if disk and (kept := disk.load(name, len(view))) is not None:
             return tuple(kept)
-        base = self._finest_known(view)
+        base = self._finer(view, self._stone(view), self._views, ()) or self._entries
         points = _coarsened(base, self.nodes(base), view)
-        found = distinct(points, [max(1, -(-self.shape[m] // g)) for m, g in view])
+        found = distinct(points, self._sizes(view))
         if disk:
             disk.save(name, np.array(found))
         return found
@@ -201,16 +212,18 @@ class TensorStatistics:
             return view
         return tuple((m, next(g for g in (*STONES, granule) if granule % g == 0)) for m, granule in view)
 
-    def _finest_known(self, view: View) -> View:
-        """The smallest other view already counted that ``view`` is a coarsening of: its nodes suffice. Of large tensors
-        a stepping stone rather than all entries."""
-        stone = self._stone(view)
-        best, size = (stone, self.count(stone)) if stone != view else (self._entries, self.nnz)
-        for known, count in self._views.items():
-            granules = dict(known)
-            if known != view and count < size and all(m in granules and g % granules[m] == 0 for m, g in view):
-                best, size = known, count
-        return best
+    def _finer(self, view: View, stone: View, known: Mapping[View, int], prefix: tuple[View, ...]) -> View | None:
+        """Of the ``known`` views that ``view`` is a coarsening of, the one with the fewest points that is still held if
+        there is any; of large tensors at least a stepping stone. ``prefix``: of their keys."""
+        if stone not in (view, *known):
+            return stone
+        finer = (v for v in known if v != view and _coarsens(view, v) and self._store.holds((self.key, *prefix, v)))
+        return min(finer, key=known.__getitem__, default=None if stone == view else stone)
+
+
+def _coarsens(view: View, finer: View) -> bool:
+    granules = dict(finer)
+    return all(m in granules and g % granules[m] == 0 for m, g in view)
 
 
 def _coarsened(view: View, points: tuple[Ints, ...], keep: View) -> list[Ints]:

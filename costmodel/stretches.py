@@ -36,7 +36,8 @@ class Within(Leaf):
             if column in whole.columns:
                 crd = whole.column(*column)
                 inside &= (crd >= lo) & (crd < hi)
-        kept = Factor(whole.columns, tuple(c[inside] for c in whole.coords), whole.weights[inside])
+        at = np.flatnonzero(inside)  # taking places takes a fraction of the time of taking by truth values
+        kept = Factor(whole.columns, tuple(c[at] for c in whole.coords), whole.weights[at])
         extents = dict(zip(self.indices, self.stats.shape, strict=True))
         return kept.reduced(tuple(columns), extents)
 

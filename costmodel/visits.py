@@ -11,14 +11,14 @@ come in cycles, and whether a cycle fits the buffer no sample of tiles tells.
 from __future__ import annotations
 
 import math
-from collections import OrderedDict
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from costmodel.counting import LANE, Leaf
-from costmodel.factors import Factor, Floats, Ints, bin_sum, in_order, pack, radices
+from costmodel.factors import Factor, Floats, Ints, bin_sum, firsts, in_order, pack, radices
 from costmodel.nest import Nest
+from costmodel.replacement import first_loads, recent_loads
 from costmodel.statistics import TensorStatistics
 from costmodel.stretches import stretches
 from costmodel.tiles import TileSizes
@@ -75,9 +75,12 @@ def _replay(nest: Nest, n: int, depth: int, tile_depth: int, sizes: TileSizes, v
         own = n if len(leaves) > 1 else 0
         leaves[own] = replace(leaves[own], stats=_part(nest, n, sizes, followed))
     lane, tile = _sequence(nest, n, depth, tile_depth, sizes, leaves)
-    loads = _first(lane, tile, size, float(room), share) if policy == KEEP else _recent(lane, tile, taken, room)[0]
+    if policy == KEEP:
+        loads = first_loads(lane, tile, size, float(room), share)
+    else:
+        loads = bin_sum(tile, recent_loads(lane, tile, taken, room)[0], tiles)
     copies = nest.lanes / math.prod(own.count for own in nest.fixed(depth))
-    return Replay(bin_sum(tile, loads, tiles) * copies, bin_sum(tile, np.ones(tile.size), tiles) * copies, followed)
+    return Replay(loads * copies, bin_sum(tile, np.ones(tile.size), tiles) * copies, followed)
 
 
 def _returns(nest: Nest, n: int, tile_depth: int, sizes: TileSizes, taken: Floats, visits: float, room: int) -> Replay:
@@ -93,11 +96,11 @@ def _returns(nest: Nest, n: int, tile_depth: int, sizes: TileSizes, taken: Float
         count, most = STRETCHES[1], 2 * most
     for number, part in enumerate(stretches(nest, leaves, tile_depth, count, most // count)):
         lane, tile = _sequence(nest, n, tile_depth, tile_depth, sizes, part)
-        own = np.unique(lane)
+        own = lane[firsts(lane)]
         if own.size > 1:
-            here = lane == own[number * own.size // count]
+            here = np.flatnonzero(lane == own[number * own.size // count])
             lane, tile = lane[here], tile[here]
-        loads, known = _recent(lane, tile, taken, room)
+        loads, known = recent_loads(lane, tile, taken, room)
         weight = size[tile] * known
         missed, all_known = float((weight * loads).sum()), float(weight.sum())
         fresh = min(missed, first_visits * all_known)
@@ -143,55 +146,3 @@ def _part(nest: Nest, n: int, sizes: TileSizes, followed: Ints) -> TensorStatist
         return SparseTensor(tensor.shape, tensor.coords[:, stay], tensor.values[stay])
 
     return nest.model.statistics.named(f"{stats.key} {followed.size} tiles of {sizes.view}", part)
-
-
-def _first(lane: Ints, tile: Ints, size: Floats, room: float, share: float) -> Floats:
-    """Loads at each visit where the first tiles that fit stay for good."""
-    loads = np.ones(tile.size)
-    known, order = in_order(lane * size.size + tile)
-    new = np.concatenate([[True], known[1:] != known[:-1]]) if known.size else np.zeros(0, bool)
-    first, number = order[new], np.zeros(known.size, np.int64)
-    number[order] = np.cumsum(new) - 1
-    kept, held, current = np.zeros(first.size, bool), 0.0, -1
-    for at in np.sort(first).tolist():
-        if lane[at] != current:
-            held, current = 0.0, int(lane[at])
-        if held / share + size[tile[at]] <= room:
-            kept[number[at]] = True
-            held += float(size[tile[at]])
-    loads[kept[number]] = 0.0
-    loads[first] = 1.0
-    return loads
-
-
-def _recent(lane: Ints, tile: Ints, taken: Floats, room: int) -> tuple[Floats, Floats]:
-    """Loads at each visit where the least recently used goes, and whether that is known: hits, and what is missed once
-    something has been removed, whatever was there before."""
-    loads, known, size = np.zeros(tile.size), np.ones(tile.size), taken.tolist()
-    fresh = np.ones(tile.size, bool)
-    fresh[1:] = (tile[1:] != tile[:-1]) | (lane[1:] != lane[:-1]) | (taken[tile[1:]] > room)
-    held: OrderedDict[int, None] = OrderedDict()
-    total, current, full, begin = 0.0, -1, False, 0
-    misses: list[int] = []
-    at = np.flatnonzero(fresh)
-    for place, lane_now, now in zip(at.tolist(), lane[at].tolist(), tile[at].tolist(), strict=True):
-        if lane_now != current:
-            known[misses[begin:]] = 0.0
-            begin = len(misses)
-            held, total, current, full = OrderedDict(), 0.0, lane_now, False
-        if now in held:
-            held.move_to_end(now)
-            continue
-        misses.append(place)
-        held[now] = None
-        total += size[now]
-        while total > room:
-            total -= size[held.popitem(last=False)[0]]
-            if not full:
-                known[misses[begin:-1]] = 0.0
-                begin, full = len(misses) - 1, True
-        if full:
-            begin = len(misses)
-    known[misses[begin:]] = 0.0
-    loads[misses] = 1.0
-    return loads, known

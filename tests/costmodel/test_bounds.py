@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from random_programs import random_case
 
-import costmodel.factors
+import costmodel.products
 from costmodel import Statistics, estimate
 from costmodel.bounds import bounds
 from hwsim import Limits
@@ -119,5 +119,5 @@ def test_sampled_counts_bound_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     compressed = ("compressed", "compressed")
     mapping = Mapping((), (Loops(("i", "j", "k")),), tuple((n, compressed) for n in "ABSZ"))
     exact = bounds(workload, mapping, RDA, statistics=Statistics())
-    monkeypatch.setattr(costmodel.factors, "MOST_PAIRS", 777)
+    monkeypatch.setattr(costmodel.products, "MOST_PAIRS", 777)
     assert bounds(workload, mapping, RDA, statistics=Statistics()).latency_cycles < exact.latency_cycles

@@ -3,81 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from costmodel import factors
-from costmodel.factors import Column, Factor, group_sum, pack, sum_product
-
-EXTENTS = {"i": 7, "j": 6, "k": 8, "l": 5}
-
-
-def sparse(rng: np.random.Generator, columns: tuple[Column, ...]) -> Factor:
-    shape = [-(-EXTENTS[i] // g) for i, g in columns]
-    array = rng.integers(1, 5, shape) * (rng.random(shape) < 0.5)
-    at = np.nonzero(array)
-    return Factor(columns, tuple(c.astype(np.int64) for c in at), array[at].astype(float))
-
-
-def brute_force(parts: list[Factor], keep: tuple[Column, ...]) -> dict[tuple[int, ...], float]:
-    """Sum over all full-resolution coordinates of the indices, each cell of a coarse-only index counted once."""
-    finest: dict[str, int] = {}
-    for columns in [keep, *(f.columns for f in parts)]:
-        for index, granule in columns:
-            finest[index] = min(granule, finest.get(index, granule))
-    names = list(finest)
-    tables = [dict(zip(zip(*f.coords, strict=True), f.weights, strict=True)) for f in parts]
-    found: dict[tuple[int, ...], float] = {}
-    for point in np.ndindex(*(-(-EXTENTS[i] // finest[i]) for i in names)):
-        at = {i: c * finest[i] for i, c in zip(names, point, strict=True)}
-        product = 1.0
-        for factor, table in zip(parts, tables, strict=True):
-            product *= table.get(tuple(at[i] // g for i, g in factor.columns), 0.0)
-        if product:
-            key = tuple(at[i] // g for i, g in keep)
-            found[key] = found.get(key, 0.0) + product
-    return found
-
-
-CASES: list[tuple[list[tuple[Column, ...]], tuple[Column, ...]]] = [
-    ([(("i", 1), ("k", 1)), (("k", 1), ("j", 1))], ()),  # a matrix product: marginals alone
-    ([(("i", 1), ("k", 1)), (("k", 1), ("j", 1))], (("i", 1),)),
-    ([(("i", 2), ("k", 1)), (("k", 4), ("j", 3))], (("k", 4),)),  # k at two resolutions
-    ([(("i", 1), ("k", 2)), (("k", 1), ("j", 3))], (("j", 3), ("k", 2))),
-    ([(("i", 1), ("j", 1)), (("j", 1), ("k", 1)), (("i", 1), ("k", 1))], ()),  # a triangle: cyclic
-    ([(("i", 1), ("j", 1), ("k", 1)), (("j", 1), ("l", 1)), (("k", 1), ("l", 1))], (("i", 1), ("l", 1))),
-    ([(("i", 1), ("j", 1)), (("k", 2), ("l", 1))], (("i", 1), ("k", 2))),  # no common index
-    ([(("i", 1),), (("i", 1),), (("i", 1), ("j", 1))], (("j", 1),)),
-]
-
-
-@pytest.mark.parametrize("case", range(len(CASES)))
-def test_sum_product_equals_enumeration(case: int) -> None:
-    rng = np.random.default_rng(case)
-    columns, keep = CASES[case]
-    parts = [sparse(rng, c) for c in columns]
-    result = sum_product(parts, keep, EXTENTS)
-    assert result.columns == keep
-    points = zip(*(c.tolist() for c in result.coords), strict=True) if keep else [()]
-    got = {p: w for p, w in zip(points, result.weights.tolist(), strict=True) if w}
-    assert got == pytest.approx(brute_force(parts, keep))
-
-
-def test_an_empty_factor_makes_everything_zero() -> None:
-    rng = np.random.default_rng(0)
-    empty = Factor((("k", 1),), (np.zeros(0, np.int64),), np.zeros(0))
-    assert sum_product([sparse(rng, (("i", 1), ("k", 1))), empty], (), EXTENTS).total == 0
-    assert sum_product([empty, sparse(rng, (("i", 1), ("k", 2)))], (("i", 1),), EXTENTS).total == 0
-
-
-def test_a_share_of_too_many_pairs_estimates_the_sum(monkeypatch: pytest.MonkeyPatch) -> None:
-    rng = np.random.default_rng(1)
-    extents = {"i": 300, "j": 300, "k": 300}
-    parts = []
-    for a, b in (("i", "j"), ("j", "k"), ("i", "k")):
-        at = np.nonzero(rng.random((300, 300)) < 0.1)
-        parts.append(Factor(((a, 1), (b, 1)), tuple(c.astype(np.int64) for c in at), np.ones(at[0].size)))
-    exact = sum_product(parts, (), extents).total
-    monkeypatch.setattr(factors, "MOST_PAIRS", 60_000)
-    assert sum_product(parts, (), extents).total == pytest.approx(exact, rel=0.1)
-    assert exact == pytest.approx(300**3 * 0.1**3, rel=0.1)
+from costmodel.factors import Factor, distinct, group_sum, pack, unpack
 
 
 def test_keys_survive_spaces_beyond_64_bits() -> None:
@@ -97,3 +23,25 @@ def test_look_up_in_a_wide_space() -> None:
     asked = np.concatenate([crd[::-1], crd + 1])
     expected = [dict(zip(crd.tolist(), factor.weights.tolist(), strict=True)).get(c, 0.0) for c in asked.tolist()]
     assert factor.at([asked], [10**9]).tolist() == expected
+
+
+@pytest.mark.parametrize("sizes", [(7,), (5, 4), (90, 80, 70), (3000, 2, 4000), (2**30, 2**20, 2**12), (2**31,) * 3])
+def test_groups_in_any_space(sizes: tuple[int, ...]) -> None:
+    rng = np.random.default_rng(len(sizes))
+    for count in (0, 1, 50, 400):
+        coords = [rng.integers(max(0, size - 3), size, count) for size in sizes]
+        weights = rng.integers(1, 9, count) * 1.0
+        expected = dict[tuple[int, ...], list[float]]()
+        for *point, weight in zip(*(c.tolist() for c in coords), weights.tolist(), strict=True):
+            expected.setdefault(tuple(point), []).append(weight)
+        points, sums = group_sum(coords, sizes, weights)
+        assert list(zip(*(p.tolist() for p in points), strict=True)) == sorted(expected)
+        assert sums.tolist() == [sum(expected[p]) for p in sorted(expected)]
+        assert group_sum(coords, sizes, None)[1].tolist() == [len(expected[p]) for p in sorted(expected)]
+        assert [p.tolist() for p in distinct(coords, sizes)] == [p.tolist() for p in points]
+
+
+def test_points_come_back_from_their_numbers() -> None:
+    sizes, rng = (6, 1, 50, 3), np.random.default_rng(0)
+    coords = [rng.integers(0, size, 20) for size in sizes]
+    assert [c.tolist() for c in unpack(pack(coords, sizes), sizes)] == [c.tolist() for c in coords]

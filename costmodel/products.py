@@ -1,0 +1,193 @@
+"""Sum-product of sparse factors.
+
+How often something happens in a loop nest is a sum, over index coordinates, of a product of 0/1 node tensors of the
+operands. Indices are summed out as soon as a single factor still has them, so that a chain of products needs
+vectors alone and any acyclic einsum takes time linear in its factors. Where two factors must be multiplied before
+anything can be summed, their pairs are listed, or, where many fall together, a matrix product sums them at once.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from costmodel.factors import Column, Factor, Ints, bin_sum, in_order, pack, radices, unpack
+
+MOST_PAIRS = 4_000_000
+"""Products of a cyclic einsum that are enumerated; beyond, a fixed random share stands for all."""
+
+FEW_PAIRS = 50_000
+"""Pairs that are listed as fast as a matrix product is set up."""
+
+LARGEST_TABLE = 1 << 22
+"""Cells of a factor or of a product that is written out as a table."""
+
+CELLS_PER_PAIR = 32
+"""Cells of tables that a matrix product adds up in the time that listing a pair takes, about."""
+
+
+def needed(index: str, others: Sequence[Sequence[Column]]) -> int | None:
+    """Finest granule at which ``index`` stands among the other columns, None if nowhere."""
+    return min((g for columns in others for i, g in columns if i == index), default=None)
+
+
+def kept_columns(columns: Sequence[Column], others: Sequence[Sequence[Column]]) -> tuple[Column, ...]:
+    """What must stay of a factor's columns: those used elsewhere, no finer than they are used."""
+    uses = ((i, g, needed(i, others)) for i, g in columns)
+    return tuple((i, max(g, use)) for i, g, use in uses if use is not None)
+
+
+def sum_product(factors: Sequence[Factor], keep: Sequence[Column], extents: Mapping[str, int]) -> Factor:
+    """Product of all factors summed onto ``keep``.
+
+    Every kept index stands in some factor at its granule or a finer one, and granules of an index divide each other.
+    """
+    left = list(factors)
+    scale = 1.0
+    while True:
+        for n, factor in enumerate(left):
+            others = [keep, *(f.columns for m, f in enumerate(left) if m != n)]
+            left[n] = factor.reduced(kept_columns(factor.columns, others), extents)
+        for factor in left:
+            scale *= factor.total if not factor.columns else 1.0
+        left = [f for f in left if f.columns]
+        if len(left) < 2:
+            break
+        a, b = _cheapest(left, extents)
+        rest = [f for n, f in enumerate(left) if n not in (a, b)]
+        left = [*rest, _join(left[a], left[b], [keep, *(f.columns for f in rest)], extents)]
+    if not left:
+        return Factor((), (), np.array([scale]))
+    last = left[0].reduced(tuple(keep), extents)
+    return last if scale == 1.0 else Factor(last.columns, last.coords, last.weights * scale)
+
+
+def _cheapest(factors: Sequence[Factor], extents: Mapping[str, int]) -> tuple[int, int]:
+    """Which pair to multiply: one whose second factor is a look-up, else the one with fewest expected products."""
+    best, least = (0, 1), math.inf
+    for a, left in enumerate(factors):
+        for b, right in enumerate(factors):
+            if a != b:
+                size = left.weights.size if _covers(left, right) else _expected_pairs(left, right, extents)
+                if size < least:
+                    best, least = (a, b), size
+    return best
+
+
+def _covers(left: Factor, right: Factor) -> bool:
+    return all((own := left.granule(i)) is not None and own <= g for i, g in right.columns)
+
+
+def _shared(left: Factor, right: Factor) -> list[Column]:
+    found = ((i, left.granule(i), g) for i, g in right.columns)
+    return [(i, max(own, g)) for i, own, g in found if own is not None]
+
+
+def _expected_pairs(left: Factor, right: Factor, extents: Mapping[str, int]) -> float:
+    cells = math.prod(radices(_shared(left, right), extents))
+    return 2.0 + left.weights.size * right.weights.size / cells
+
+
+def _join(left: Factor, right: Factor, outer: Sequence[Sequence[Column]], extents: Mapping[str, int]) -> Factor:
+    """Their product with all columns of both, or what ``outer`` uses of it."""
+    if _covers(left, right):
+        return _look_up(left, right, extents)
+    pairs = _Pairs(left, right, extents)
+    if FEW_PAIRS < pairs.total <= MOST_PAIRS:
+        return pairs.summed(kept_columns(pairs.columns, outer)) or pairs.listed()
+    return pairs.listed()
+
+
+def _look_up(left: Factor, right: Factor, extents: Mapping[str, int]) -> Factor:
+    """``left`` times the weight of ``right`` at its coordinates."""
+    factor = right.at([left.column(*c) for c in right.columns], radices(right.columns, extents))
+    alive = np.flatnonzero(factor != 0)
+    if alive.size == factor.size:
+        return Factor(left.columns, left.coords, left.weights * factor)
+    return Factor(left.columns, tuple(c[alive] for c in left.coords), left.weights[alive] * factor[alive])
+
+
+class _Pairs:
+    """All pairs of points of two factors that agree on the shared columns: ``total`` in number, with ``columns``."""
+
+    def __init__(self, left: Factor, right: Factor, extents: Mapping[str, int]) -> None:
+        self._left, self._extents, shared = left, extents, _shared(left, right)
+        self._cells = math.prod(radices(shared, extents))
+        sides = [[f.column(*c) for c in shared] for f in (left, right)]
+        both = np.zeros(left.weights.size + right.weights.size, np.int64)
+        if shared:
+            both = pack([np.concatenate(c) for c in zip(*sides, strict=True)], radices(shared, extents))
+        self._left_key = both[: left.weights.size]
+        self._right_key, order = in_order(both[left.weights.size :])
+        self._right = Factor(right.columns, tuple(c[order] for c in right.coords), right.weights[order])
+        if self._cells <= both.size:
+            ends = np.cumsum(np.bincount(self._right_key, minlength=self._cells + 1))
+            self._start, stop = np.concatenate([[0], ends])[self._left_key], ends[self._left_key]
+        else:
+            self._start, stop = (np.searchsorted(self._right_key, self._left_key, side) for side in ("left", "right"))
+        self._count = stop - self._start
+        self.total = int(self._count.sum())
+        self._of_left = [(i, g) for i, g in left.columns if (other := right.granule(i)) is None or g <= other]
+        self._of_right = [(i, g) for i, g in right.columns if (own := left.granule(i)) is None or own > g]
+        self.columns = *self._of_left, *self._of_right
+
+    def listed(self) -> Factor:
+        """One point per pair; a share of them where they are too many."""
+        rows, scale = self._affordable()
+        count = self._count[rows]
+        a = np.repeat(rows, count)
+        b = np.arange(a.size) + np.repeat(self._start[rows] - np.cumsum(count) + count, count)
+        coords = [self._left.column(*c)[a] for c in self._of_left]
+        coords += [self._right.column(*c)[b] for c in self._of_right]
+        return Factor(self.columns, tuple(coords), self._left.weights[a] * self._right.weights[b] * scale)
+
+    def _affordable(self) -> tuple[Ints, float]:
+        """Rows to expand and the factor that makes their sum unbiased: all rows while they are few."""
+        rows = np.flatnonzero(self._count != 0)
+        if self.total <= MOST_PAIRS:
+            return rows, 1.0
+        share = MOST_PAIRS / self.total
+        rows = rows[np.random.default_rng(0).random(rows.size) < share]
+        return rows, 1.0 / share
+
+    def summed(self, wanted: Sequence[Column]) -> Factor | None:
+        """Their sums onto ``wanted`` by a product of a sparse matrix with a table, None where listing is faster."""
+        sides = [tuple(c for c in wanted if any(c[0] == i for i, _ in own)) for own in (self._of_left, self._of_right)]
+        sizes = [radices(side, self._extents) for side in sides]
+        if max(self._cells, *map(math.prod, sizes)) > LARGEST_TABLE:
+            return None
+        met = np.flatnonzero(self._count != 0)
+        keys = [_key(f, side, size) for f, side, size in zip((self._left, self._right), sides, sizes, strict=True)]
+        row, rows = _ranks(keys[0][met], math.prod(sizes[0]))
+        column, columns = _ranks(keys[1], math.prod(sizes[1]))
+        shared, inner = _ranks(self._right_key, self._cells)
+        height, width, depth = rows.size, columns.size, inner.size
+        if (
+            max(height, depth) * width > LARGEST_TABLE
+            or (depth + met.size + height) * width > CELLS_PER_PAIR * self.total
+        ):
+            return None
+        from scipy.sparse import csr_array
+
+        at = shared[self._right_key] * width + column[keys[1]]
+        table = bin_sum(at, self._right.weights, depth * width).reshape(depth, width)
+        place = row[keys[0][met]], shared[self._left_key[met]]
+        matrix = csr_array((self._left.weights[met], place), shape=(height, depth))
+        sums = np.asarray(matrix @ table).reshape(-1)
+        at = np.flatnonzero(sums != 0)
+        of_row = at // width
+        coords = *unpack(rows[of_row], sizes[0]), *unpack(columns[at - of_row * width], sizes[1])
+        return Factor((*sides[0], *sides[1]), coords, sums[at])
+
+
+def _key(factor: Factor, columns: Sequence[Column], sizes: Sequence[int]) -> Ints:
+    return pack([factor.column(*c) for c in columns], sizes) if columns else np.zeros(factor.weights.size, np.int64)
+
+
+def _ranks(key: Ints, cells: int) -> tuple[Ints, Ints]:
+    """(rank of every number below ``cells`` that is among the keys, these numbers)."""
+    seen = np.zeros(cells, bool)
+    seen[key] = True
+    return np.cumsum(seen) - 1, np.flatnonzero(seen)

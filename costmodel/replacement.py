@@ -1,0 +1,72 @@
+"""Which visits of tiles load, in a buffer where the first that come stay or the least recently used goes.
+
+A buffer out of which the least recently used goes holds, after any visit, the tiles of the longest stretch of visits up
+to then whose distinct tiles fit together, whatever their sizes; its beginning only ever moves forward. A visit hits if
+and only if the tile's previous visit lies in the stretch before it. Which visits hit thus says how far the stretches
+reach (bytes that missed visits brought, less bytes that went: those of visits whose tile is missed the next time), and
+how far these reach says which visits hit. A guess of the hits that comes out again is right: at the first visit that it
+has wrong, what went before is no more than in truth, so the stretch begins no earlier; a visit in the part that is
+really gone would be taken to return in vain, which the next round denies. Every two rounds put at least one more visit
+right; few rounds do.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from costmodel.factors import Floats, Ints, bin_sum, firsts, in_order
+
+
+def previous_of(keys: Ints) -> Ints:
+    """Where each key stood last, -1 where it is new."""
+    known, order = in_order(keys)
+    previous = np.full(keys.size, -1, np.int64)
+    again = np.flatnonzero(known[1:] == known[:-1]) + 1
+    previous[order[again]] = order[again - 1]
+    return previous
+
+
+def recent_loads(lane: Ints, tile: Ints, taken: Floats, room: int) -> tuple[Floats, Floats]:
+    """Loads at each visit where the least recently used goes, and whether that is known: hits, and what is missed once
+    something has been removed, whatever was there before. Visits come lane by lane; ``taken``: bytes of every tile."""
+    previous, size = previous_of(lane * taken.size + tile), taken[tile]
+    later, back, first = np.full(tile.size, tile.size), np.flatnonzero(previous >= 0), firsts(lane)
+    later[previous[back]] = back
+    begin = np.repeat(first, np.diff(first, append=tile.size))  # of the own lane
+    ends = np.cumsum(size)
+    hit = (previous >= 0) & (ends - ends[previous] <= room)  # even if every visit since then were one of a new tile
+    while True:
+        miss = np.append(~hit, True)
+        bytes_brought, bytes_gone = (np.cumsum(np.append(0.0, size * m)) for m in (miss[:-1], miss[later]))
+        least = bytes_gone[begin] + bytes_brought[1:] - bytes_brought[begin] - room
+        held = np.maximum(begin, np.searchsorted(bytes_gone, least))
+        again = previous >= np.append(0, held[:-1])
+        if (again == hit).all():
+            return miss[:-1].astype(np.float64), (hit | (least > bytes_gone[begin])).astype(np.float64)
+        hit = again
+
+
+def first_loads(lane: Ints, tile: Ints, size: Floats, room: float, share: float) -> Floats:
+    """Loads of every tile where the first tiles that fit stay for good, in every lane; ``share``: of the bytes of all
+    tiles that those have which come at all. Visits come lane by lane."""
+    known, order = in_order(lane * size.size + tile)
+    first = firsts(known)
+    visits, place = np.diff(first, append=known.size), order[first]
+    loads, turns = visits.astype(np.float64), np.argsort(place)
+    lanes = firsts(lane[place[turns]])
+    for turn in np.split(turns, lanes[1:]):
+        loads[turn[_admitted(size[tile[place[turn]]], room, share)]] = 1.0
+    return bin_sum(tile[place], loads, size.size)
+
+
+def _admitted(size: Floats, room: float, share: float) -> Ints:
+    """Which of the tiles fit, one after the other, beside those that fitted before."""
+    stay, held, rest = [np.zeros(0, np.int64)], 0.0, np.arange(size.size)
+    while rest.size:
+        rest = rest[np.flatnonzero(held / share + size[rest] <= room)]  # the others never will: room only shrinks
+        before = held + np.append(0.0, np.cumsum(size[rest]))
+        too_many = np.flatnonzero(before[:-1] / share + size[rest] > room)
+        count = int(too_many[0]) if too_many.size else rest.size
+        stay.append(rest[:count])
+        held, rest = float(before[count]), rest[count:]
+    return np.concatenate(stay)
