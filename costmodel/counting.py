@@ -8,7 +8,7 @@ L0 and L1 take every node tensor as uniformly filled and independent of the othe
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
@@ -16,8 +16,9 @@ import numpy as np
 
 from costmodel.factors import Column, Factor, Floats, Ints
 from costmodel.products import kept_columns, needed, sum_product
-from costmodel.statistics import Statistics, TensorStatistics, View
+from costmodel.statistics import Statistics, TensorStatistics
 from costmodel.uniform import UniformStatistics
+from costmodel.views import View
 from mapper.tensor import SparseTensor
 
 AnyStatistics = TensorStatistics | UniformStatistics
@@ -121,6 +122,7 @@ class Counter:
         each = {own.tag[0]: own.count for own in lanes}
         self.extents = {**extents, **each, LANE[0]: math.prod(each.values())}
         self._names = tuple(sorted(extents.items()))
+        self._lists = dict[Hashable, Factor]()
 
     def total(self, leaves: Sequence[Leaf], variables: Mapping[str, int]) -> float:
         """Number of points of ``variables`` at which every leaf has a node."""
@@ -135,13 +137,18 @@ class Counter:
         variables: Mapping[str, int],
         keep: tuple[Column, ...],
         split: tuple[Lanes, ...] = (),
+        ordered: bool = True,
     ) -> Factor:
         """The same number per point of ``keep``, whose granules are no finer than the variables', and per combination
         of the lanes in ``split``, whose loops the variables or numbers of lanes the leaves have: the last column if
-        there are any. Level L2 only."""
+        there are any. Points come in coordinate order if ``ordered``. Level L2 only."""
         leaves = [x for x in leaves if x.view]
         key = (tuple(x.key for x in leaves), tuple(variables.items()), keep, split, self._names)
-        return self._statistics.remember(key, lambda: self._by(leaves, variables, keep, split))
+        if ordered:
+            return self._statistics.remember(key, lambda: self._by(leaves, variables, keep, split, ordered))
+        if key not in self._lists:  # these are long, and what comes of them is remembered
+            self._lists[key] = self._by(leaves, variables, keep, split, ordered)
+        return self._lists[key]
 
     def union(self, leaves: Sequence[Leaf]) -> list[tuple[int, list[Leaf]]]:
         """Inclusion and exclusion: signed groups of leaves whose summed counts are the count of their union."""
@@ -156,7 +163,12 @@ class Counter:
         return math.prod(-(-self.extents[i] // g) for i, g in variables.items())
 
     def _by(
-        self, leaves: Sequence[Leaf], variables: Mapping[str, int], keep: tuple[Column, ...], split: tuple[Lanes, ...]
+        self,
+        leaves: Sequence[Leaf],
+        variables: Mapping[str, int],
+        keep: tuple[Column, ...],
+        split: tuple[Lanes, ...],
+        ordered: bool,
     ) -> Factor:
         wanted = (*keep, *(own.column for own in split), *(own.tag for own in split))
         columns = [x.columns for x in leaves]
@@ -171,35 +183,51 @@ class Counter:
                 scale *= self.cells({index: granule})
             elif held is None or held > granule:
                 boxes.append(self._box(index, use, granule))
-        factors = []
+        factors, names = list[Factor](), list[Hashable]()
         for n, leaf in enumerate(leaves):
             others = [wanted, *(c for m, c in enumerate(columns) if m != n), *(b.columns for b in boxes)]
-            factors.append(leaf.marginal(kept_columns(leaf.columns, others)))
-        result = self._multiplied([*factors, *boxes], keep, split)
-        return Factor(result.columns, result.coords, result.weights * scale)
+            kept = kept_columns(leaf.columns, others)
+            factors.append(leaf.marginal(kept))
+            names.append((leaf.key, kept))
+        late = self._number(factors := [*factors, *boxes], [*names, *(None for _ in boxes)], keep, split)
+        result = self._multiplied(factors, late, keep, split, ordered)
+        return Factor(result.columns, result.coords, result.weights * scale) if scale != 1.0 else result
 
-    def _multiplied(self, factors: list[Factor], keep: tuple[Column, ...], split: tuple[Lanes, ...]) -> Factor:
-        lanes, late = list[Column](), list[Lanes]()
+    def _number(
+        self, factors: list[Factor], names: list[Hashable], keep: tuple[Column, ...], split: tuple[Lanes, ...]
+    ) -> list[Lanes]:
+        """Puts the numbers of lanes into a column of one of the factors, which the others meet at the index; returns
+        lanes that no factor tells. ``names`` identify those factors that come again."""
+        late = list[Lanes]()
         for own in split:
             holders = [n for n, f in enumerate(factors) if f.granule(own.index) is not None]
             fine = [n for n in holders if (factors[n].granule(own.index) or 0) <= own.granule]
-            if not fine and any(own.tag in f.columns for f in factors):
-                lanes.append(own.tag)
-                continue
-            if not fine:
+            if fine:  # lanes are few: number them before anything is multiplied
+                n = min(fine, key=lambda n: factors[n].weights.size)
+                wanted = len(holders) > 1 or needed(own.index, [keep])
+                inside = tuple(c for c in (*factors[n].columns, own.tag) if c[0] != own.index or wanted)
+                names[n] = None if wanted else names[n] and (names[n], own)
+                factors[n] = self._numbered(factors[n], own, inside, names[n])
+            elif not any(own.tag in f.columns for f in factors):
                 late.append(own)
-                continue
-            # lanes are few: number them before anything is multiplied, in one factor; the others meet it at the index
-            first = min(fine, key=lambda n: factors[n].weights.size)
-            numbered = own.split(factors[first])
-            wanted = len(holders) > 1 or needed(own.index, [keep])
-            inside = [c for c in numbered.columns if c[0] != own.index or wanted]
-            factors[first] = numbered.reduced(inside, self.extents)
-            lanes.append(own.tag)
+        return late
+
+    def _numbered(self, factor: Factor, own: Lanes, inside: tuple[Column, ...], name: Hashable) -> Factor:
+        def numbered() -> Factor:
+            return own.split(factor).reduced(inside, self.extents)
+
+        return numbered() if name is None else self._statistics.remember(("numbered", name), numbered)
+
+    def _multiplied(
+        self, factors: list[Factor], late: list[Lanes], keep: tuple[Column, ...], split: tuple[Lanes, ...],
+        ordered: bool,
+    ) -> Factor:  # fmt: skip
+        """Their product by the points of ``keep`` and the number of the lane among all combinations."""
+        lanes = [own.tag for own in split if own not in late]
         late_indices = {own.index for own in late}
         along = [c for c in keep if c[0] not in late_indices]
         along += [(own.index, min(own.granule, needed(own.index, [keep]) or own.granule)) for own in late]
-        result = sum_product(factors, (*along, *lanes), self.extents)
+        result = sum_product(factors, (*along, *lanes), self.extents, ordered)
         if not split:
             return result
         number = np.zeros(result.weights.size, np.int64)
@@ -207,6 +235,8 @@ class Counter:
             at = own.of(result.column(*own.column)) if own in late else result.column(*own.tag)
             number = number * own.count + at
         whole = Factor((*result.columns, LANE), (*result.coords, number), result.weights)
+        if not ordered and tuple(along) == keep:  # lanes are one to one with the points' numbers of lanes
+            return whole.permuted((*keep, LANE))
         return whole.reduced((*keep, LANE), self.extents)
 
     def _box(self, index: str, granule: int, inner: int) -> Factor:

@@ -52,6 +52,11 @@ class Factor:
         coords, weights = group_sum([self.column(*c) for c in wanted], radices(wanted, extents), self.weights)
         return Factor(wanted, coords, weights)
 
+    def permuted(self, columns: Sequence[Column]) -> Factor:
+        """The same points, in the same order, with their columns in another."""
+        coords = tuple(self.coords[self.columns.index(c)] for c in columns)
+        return Factor(tuple(columns), coords, self.weights)
+
     def dense(self, cells: int) -> Floats:
         """Weights of a factor of one column over all its cells."""
         return bin_sum(self.coords[0], self.weights, cells)
@@ -78,7 +83,7 @@ def coarser(crd: Ints, times: int) -> Ints:
 
 def bin_sum(bins: Ints, weights: Floats, cells: int) -> Floats:
     """Sum of the weights in each of ``cells`` bins."""
-    return np.bincount(bins, weights=weights, minlength=cells).astype(np.float64)
+    return np.asarray(np.bincount(bins, weights=weights, minlength=cells), np.float64)
 
 
 def radices(columns: Sequence[Column], extents: Mapping[str, int]) -> list[int]:
@@ -140,7 +145,9 @@ def group_sum(coords: Sequence[Ints], sizes: Sequence[int], weights: Floats | No
         key, order = in_order(key)
         weights = None if weights is None else weights[order]
     first = firsts(key)
-    if cells <= _LARGEST_KEY:
+    if first.size == count and order is None:
+        points = tuple(coords)
+    elif cells <= _LARGEST_KEY:
         points = unpack(key[first], sizes)
     else:
         points = tuple(c[first if order is None else order[first]] for c in coords)

@@ -17,9 +17,10 @@ import numpy as np
 
 from costmodel.counting import AnyStatistics, Counter, Lanes, Leaf
 from costmodel.factors import Floats
-from costmodel.statistics import MODEL_LEVELS, Statistics, TensorStatistics, View
+from costmodel.statistics import MODEL_LEVELS, Statistics, TensorStatistics
 from costmodel.tiles import level_view
 from costmodel.uniform import UniformStatistics, expected_entries
+from costmodel.views import View
 from mapper.dtypes import FP32
 from mapper.errors import InputError, nearest
 from mapper.formats import COMPRESSED, DENSE

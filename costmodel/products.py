@@ -10,10 +10,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from costmodel.factors import Column, Factor, Ints, bin_sum, in_order, pack, radices, unpack
+from costmodel.factors import Column, Factor, Floats, Ints, bin_sum, in_order, pack, radices, unpack
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
 
 MOST_PAIRS = 4_000_000
 """Products of a cyclic einsum that are enumerated; beyond, a fixed random share stands for all."""
@@ -30,7 +34,7 @@ CELLS_PER_PAIR = 32
 
 def needed(index: str, others: Sequence[Sequence[Column]]) -> int | None:
     """Finest granule at which ``index`` stands among the other columns, None if nowhere."""
-    return min((g for columns in others for i, g in columns if i == index), default=None)
+    return min([g for columns in others for i, g in columns if i == index], default=None)
 
 
 def kept_columns(columns: Sequence[Column], others: Sequence[Sequence[Column]]) -> tuple[Column, ...]:
@@ -39,8 +43,10 @@ def kept_columns(columns: Sequence[Column], others: Sequence[Sequence[Column]]) 
     return tuple((i, max(g, use)) for i, g, use in uses if use is not None)
 
 
-def sum_product(factors: Sequence[Factor], keep: Sequence[Column], extents: Mapping[str, int]) -> Factor:
-    """Product of all factors summed onto ``keep``.
+def sum_product(
+    factors: Sequence[Factor], keep: Sequence[Column], extents: Mapping[str, int], ordered: bool = True
+) -> Factor:
+    """Product of all factors summed onto ``keep``, its points in coordinate order unless that is not asked for.
 
     Every kept index stands in some factor at its granule or a finer one, and granules of an index divide each other.
     """
@@ -60,7 +66,8 @@ def sum_product(factors: Sequence[Factor], keep: Sequence[Column], extents: Mapp
         left = [*rest, _join(left[a], left[b], [keep, *(f.columns for f in rest)], extents)]
     if not left:
         return Factor((), (), np.array([scale]))
-    last = left[0].reduced(tuple(keep), extents)
+    last = left[0]
+    last = last.reduced(keep, extents) if ordered or {*last.columns} != {*keep} else last.permuted(keep)
     return last if scale == 1.0 else Factor(last.columns, last.coords, last.weights * scale)
 
 
@@ -95,8 +102,9 @@ def _join(left: Factor, right: Factor, outer: Sequence[Sequence[Column]], extent
     if _covers(left, right):
         return _look_up(left, right, extents)
     pairs = _Pairs(left, right, extents)
-    if FEW_PAIRS < pairs.total <= MOST_PAIRS:
-        return pairs.summed(kept_columns(pairs.columns, outer)) or pairs.listed()
+    wanted = kept_columns(pairs.columns, outer)
+    if wanted != pairs.columns and FEW_PAIRS < pairs.total <= MOST_PAIRS:
+        return pairs.summed(wanted) or pairs.listed()
     return pairs.listed()
 
 
@@ -119,9 +127,10 @@ class _Pairs:
         both = np.zeros(left.weights.size + right.weights.size, np.int64)
         if shared:
             both = pack([np.concatenate(c) for c in zip(*sides, strict=True)], radices(shared, extents))
-        self._left_key = both[: left.weights.size]
-        self._right_key, order = in_order(both[left.weights.size :])
-        self._right = Factor(right.columns, tuple(c[order] for c in right.coords), right.weights[order])
+        self._left_key, self._right_key, self._right = both[: left.weights.size], both[left.weights.size :], right
+        if (self._right_key[1:] < self._right_key[:-1]).any():
+            self._right_key, order = in_order(self._right_key)
+            self._right = Factor(right.columns, tuple(c[order] for c in right.coords), right.weights[order])
         if self._cells <= both.size:
             ends = np.cumsum(np.bincount(self._right_key, minlength=self._cells + 1))
             self._start, stop = np.concatenate([[0], ends])[self._left_key], ends[self._left_key]
@@ -154,40 +163,57 @@ class _Pairs:
 
     def summed(self, wanted: Sequence[Column]) -> Factor | None:
         """Their sums onto ``wanted`` by a product of a sparse matrix with a table, None where listing is faster."""
-        sides = [tuple(c for c in wanted if any(c[0] == i for i, _ in own)) for own in (self._of_left, self._of_right)]
-        sizes = [radices(side, self._extents) for side in sides]
-        if max(self._cells, *map(math.prod, sizes)) > LARGEST_TABLE:
+        columns = [[c for c in wanted if any(c[0] == i for i, _ in own)] for own in (self._of_left, self._of_right)]
+        if max(self._cells, *(math.prod(radices(own, self._extents)) for own in columns)) > LARGEST_TABLE:
             return None
-        met = np.flatnonzero(self._count != 0)
-        keys = [_key(f, side, size) for f, side, size in zip((self._left, self._right), sides, sizes, strict=True)]
-        row, rows = _ranks(keys[0][met], math.prod(sizes[0]))
-        column, columns = _ranks(keys[1], math.prod(sizes[1]))
-        shared, inner = _ranks(self._right_key, self._cells)
-        height, width, depth = rows.size, columns.size, inner.size
-        if (
-            max(height, depth) * width > LARGEST_TABLE
-            or (depth + met.size + height) * width > CELLS_PER_PAIR * self.total
-        ):
+        keys = self._left_key, self._right_key
+        met = np.logical_and(*(np.bincount(key, minlength=self._cells) > 0 for key in keys))
+        left, right = (
+            _Side(factor, key, met, own, radices(own, self._extents))
+            for factor, key, own in zip((self._left, self._right), keys, columns, strict=True)
+        )
+        sparse, table = min(((left, right), (right, left)), key=lambda sides: sides[0].effort(sides[1]))
+        if sparse.effort(table) > CELLS_PER_PAIR * self.total or table.cells > LARGEST_TABLE:
             return None
+        sums = np.asarray(sparse.matrix() @ table.table()).reshape(-1)
+        at = np.flatnonzero(sums != 0)
+        row, width = at // table.nodes.size, table.nodes.size
+        coords = *unpack(sparse.nodes[row], sparse.sizes), *unpack(table.nodes[at - row * width], table.sizes)
+        return Factor((*sparse.columns, *table.columns), coords, sums[at])
+
+
+class _Side:
+    """A factor as a matrix: ``nodes`` are the points of its kept columns, which meet shared points. Only those shared
+    points count that are ``met`` by both sides."""
+
+    def __init__(
+        self, factor: Factor, key: Ints, met: np.ndarray, columns: Sequence[Column], sizes: Sequence[int]
+    ) -> None:
+        self.columns, self.sizes = columns, sizes
+        at = np.flatnonzero(met[key])
+        self._weights, self._shared = factor.weights[at], (np.cumsum(met) - 1)[key[at]]
+        number = pack([factor.column(*c) for c in columns], sizes) if columns else np.zeros(key.size, np.int64)
+        seen = np.zeros(math.prod(sizes), bool)
+        seen[number[at]] = True
+        self.nodes, self._node = np.flatnonzero(seen), (np.cumsum(seen) - 1)[number[at]]
+        self._depth = int(np.count_nonzero(met))
+
+    @property
+    def cells(self) -> int:
+        """Cells of its table."""
+        return self._depth * self.nodes.size
+
+    def effort(self, table: _Side) -> int:
+        """Cells that are touched when it is multiplied by a table."""
+        return table.nodes.size * (self._weights.size + self._depth + self.nodes.size)
+
+    def matrix(self) -> csr_array:
+        """Nodes by shared points."""
         from scipy.sparse import csr_array
 
-        at = shared[self._right_key] * width + column[keys[1]]
-        table = bin_sum(at, self._right.weights, depth * width).reshape(depth, width)
-        place = row[keys[0][met]], shared[self._left_key[met]]
-        matrix = csr_array((self._left.weights[met], place), shape=(height, depth))
-        sums = np.asarray(matrix @ table).reshape(-1)
-        at = np.flatnonzero(sums != 0)
-        of_row = at // width
-        coords = *unpack(rows[of_row], sizes[0]), *unpack(columns[at - of_row * width], sizes[1])
-        return Factor((*sides[0], *sides[1]), coords, sums[at])
+        return csr_array((self._weights, (self._node, self._shared)), shape=(self.nodes.size, self._depth))
 
-
-def _key(factor: Factor, columns: Sequence[Column], sizes: Sequence[int]) -> Ints:
-    return pack([factor.column(*c) for c in columns], sizes) if columns else np.zeros(factor.weights.size, np.int64)
-
-
-def _ranks(key: Ints, cells: int) -> tuple[Ints, Ints]:
-    """(rank of every number below ``cells`` that is among the keys, these numbers)."""
-    seen = np.zeros(cells, bool)
-    seen[key] = True
-    return np.cumsum(seen) - 1, np.flatnonzero(seen)
+    def table(self) -> Floats:
+        """Shared points by nodes."""
+        at = self._shared * self.nodes.size + self._node
+        return bin_sum(at, self._weights, self.cells).reshape(self._depth, -1)

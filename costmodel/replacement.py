@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from costmodel.factors import Floats, Ints, bin_sum, firsts, in_order
+from costmodel.factors import Floats, Ints, firsts, in_order
 
 
 def previous_of(keys: Ints) -> Ints:
@@ -46,17 +46,18 @@ def recent_loads(lane: Ints, tile: Ints, taken: Floats, room: int) -> tuple[Floa
         hit = again
 
 
-def first_loads(lane: Ints, tile: Ints, size: Floats, room: float, share: float) -> Floats:
+def first_loads(lane: Ints, tile: Ints, time: Ints, size: Floats, room: float, share: float) -> Floats:
     """Loads of every tile where the first tiles that fit stay for good, in every lane; ``share``: of the bytes of all
-    tiles that those have which come at all. Visits come lane by lane."""
-    known, order = in_order(lane * size.size + tile)
-    first = firsts(known)
-    visits, place = np.diff(first, append=known.size), order[first]
-    loads, turns = visits.astype(np.float64), np.argsort(place)
-    lanes = firsts(lane[place[turns]])
-    for turn in np.split(turns, lanes[1:]):
-        loads[turn[_admitted(size[tile[place[turn]]], room, share)]] = 1.0
-    return bin_sum(tile[place], loads, size.size)
+    tiles that those have which come at all. Visits in any order: ``time`` says it, lane by lane."""
+    place, tiles = lane * size.size + tile, size.size
+    visits = np.bincount(place, minlength=tiles * (int(lane.max(initial=0)) + 1))
+    begin = np.full(visits.size, np.iinfo(np.int64).max)
+    np.minimum.at(begin, place, time)
+    loads, came = visits.astype(np.float64), np.flatnonzero(visits != 0)
+    turns = came[np.argsort(begin[came])]
+    for turn in np.split(turns, firsts(turns // tiles)[1:]):
+        loads[turn[_admitted(size[turn % tiles], room, share)]] = 1.0
+    return np.asarray(loads.reshape(-1, tiles).sum(axis=0))
 
 
 def _admitted(size: Floats, room: float, share: float) -> Ints:

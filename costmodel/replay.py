@@ -91,14 +91,14 @@ def _stream(nest: Nest, scope: int, products: Factor, number: Ints, wanted: np.n
     keep = np.flatnonzero((number >= 0) & wanted[number])
     number = number[keep]
     tiled, levels, sizes = dict(nest.plan.tiles), [number], [max(1, wanted.size)]
-    coords = {name: products.column(name, 1)[keep] for name in nest.extents}
-    for name, part in nest.loops[scope - 1 : nest.value_depth]:
+    target, loops = nest.statement.target.indices, nest.loops[scope - 1 : nest.value_depth]
+    coords = {name: products.column(name, 1)[keep] for name in dict.fromkeys([*target, *(i for i, _ in loops)])}
+    for name, part in loops:
         tile, crd = tiled.get(name, 0), coords[name]
         above = coarser(crd, tile) if tile else crd
         levels.append(above if part == "tile" or not tile else crd - above * tile)
         sizes.append(-(-nest.extents[name] // tile) if part == "tile" else tile or nest.extents[name])
     order = in_order(pack(levels, [max(1, s) for s in sizes]))[1]
-    target = nest.statement.target.indices
     keys = pack(
         [number, *(coords[i] for i in target)],
         [max(1, wanted.size), *radices([(i, 1) for i in target], nest.extents)],

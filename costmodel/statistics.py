@@ -1,28 +1,25 @@
 """Tile statistics of a tensor: how many nodes its levels have at any resolution, counted once and remembered.
 
-A *view* of a tensor is a set of (mode, granule) columns: granule 1 keeps a mode's coordinates, granule T its tiles
-of extent T, an absent mode is projected away. The nodes of a view are the distinct points that stored entries have
-there: the nodes of a storage level with all levels above it (notation of Tailors, DRT and Sparseloop: occupancy).
+The nodes of a view (``costmodel.views``) are the distinct points that stored entries have there: the nodes of a
+storage level with all levels above it (notation of Tailors, DRT and Sparseloop: occupancy).
 """
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass, field, fields, is_dataclass
 from functools import cache, cached_property
 from typing import Any, TypeVar
 
 import numpy as np
 
 from costmodel.disk_cache import DiskCache, cache_folder
-from costmodel.factors import Floats, Ints, coarser, distinct, group_sum, pack
+from costmodel.factors import Floats, Ints
+from costmodel.views import View, coarsens, count_nodes, distinct_points, grouped
 from mapper.canonical import content_hash
 from mapper.tensor import SparseTensor
-
-View = tuple[tuple[int, int], ...]
-"""(mode, granule) pairs, sorted by mode."""
 
 KEPT_ENTRIES = 50_000
 """Entries from which on a tensor's node lists are kept on disk: those of smaller ones are counted as fast as read."""
@@ -112,15 +109,27 @@ def shared_statistics() -> Statistics:
     return Statistics(None if folder is None else DiskCache(folder))
 
 
+@dataclass(slots=True)
+class _Known:
+    """Of one tensor: ``views`` whose nodes were listed, and how many nodes they have; ``counts`` of nodes; views by
+    which the nodes of others were counted (``marginals``), and how many points that gave."""
+
+    views: dict[View, int] = field(default_factory=dict)
+    counts: dict[View, int] = field(default_factory=dict)
+    marginals: dict[View, dict[View, int]] = field(default_factory=dict)
+
+
 class TensorStatistics:
     """Counts of one tensor. Points come as one int64 array per column, in coordinate order."""
 
     def __init__(self, tensor: SparseTensor, key: str, store: Statistics) -> None:
-        self.tensor, self.key, self.shape, self.nnz = tensor, key, tensor.shape, tensor.nnz
-        self._store = store
-        self._views: dict[View, int] = {}  # whose nodes were listed
-        self._counts: dict[View, int] = {}
-        self._marginals: dict[View, dict[View, int]] = {}  # what they were counted per, and how many points that has
+        self._tensor, self.key, self.shape, self.nnz = tensor, key, tensor.shape, tensor.nnz
+        self._store, self._known = store, store.remember((key, "known"), _Known)
+
+    @property
+    def tensor(self) -> SparseTensor:
+        """The tensor itself."""
+        return self._tensor
 
     @cached_property
     def effectual(self) -> TensorStatistics:
@@ -130,6 +139,11 @@ class TensorStatistics:
             return self
         kept = SparseTensor(self.shape, self.tensor.coords[:, alive], self.tensor.values[alive])
         return self._store.named(f"{self.key} without zeros", lambda: kept)
+
+    @property
+    def held_bytes(self) -> int:
+        """Memory that it holds, about."""
+        return 1000 + int(self._tensor.coords.nbytes + self._tensor.values.nbytes)
 
     def cells(self, view: View) -> int:
         """Positions that a view has."""
@@ -141,7 +155,7 @@ class TensorStatistics:
             return tuple(self.tensor.coords)
         found = self._store.remember((self.key, view), lambda: self._nodes(view))
         if view:
-            self._views[view] = self._counts[view] = found[0].size
+            self._known.views[view] = self._known.counts[view] = found[0].size
         return found
 
     def count(self, view: View) -> int:
@@ -150,18 +164,16 @@ class TensorStatistics:
             return int(self.nnz > 0)
         if view == self._entries:
             return self.nnz
-        if view not in self._counts:
-            self._counts[view] = self._store.remember((self.key, view, "count"), lambda: self._count(view))
-        return self._counts[view]
+        if view not in self._known.counts:
+            self._known.counts[view] = self._count(view)
+        return self._known.counts[view]
 
     def _count(self, view: View) -> int:
         cells = self.cells(view)
-        if view in self._views or cells > LARGEST_BITMAP or cells > 64 * self.nnz:
+        if cells > LARGEST_BITMAP or cells > 64 * self.nnz:
             return self.nodes(view)[0].size
-        base = self._finer(view, self._stone(view), self._views, ()) or self._entries
-        seen = np.zeros(cells, bool)
-        seen[pack(_coarsened(base, self.nodes(base), view), self._sizes(view))] = True
-        return int(np.count_nonzero(seen))
+        base = self._finer(view, self._stone(view), self._known.views, ()) or self._entries
+        return count_nodes(base, self.nodes(base), view, self.shape)
 
     def density(self, view: View) -> float:
         """Share of a view's positions that are nodes."""
@@ -173,19 +185,16 @@ class TensorStatistics:
         if view == keep:
             return self.nodes(view), np.ones(self.count(view))
         found = self._store.remember((self.key, view, keep), lambda: self._marginal(view, keep))
-        self._marginals.setdefault(view, {})[keep] = found[1].size
+        self._known.marginals.setdefault(view, {})[keep] = found[1].size
         return found
 
     def _marginal(self, view: View, keep: View) -> tuple[tuple[Ints, ...], Floats]:
         if not keep:
             return (), np.array([float(self.count(view))])
         stone = self._stone(keep) if view == self._entries else keep
-        base = self._finer(keep, stone, self._marginals.get(view, {}), (view,)) or view
+        base = self._finer(keep, stone, self._known.marginals.setdefault(view, {}), (view,)) or view
         points, counted = (self.nodes(view), None) if base == view else self.marginal(view, base)
-        return group_sum(_coarsened(base, points, keep), self._sizes(keep), counted)
-
-    def _sizes(self, view: View) -> list[int]:
-        return [max(1, -(-self.shape[m] // g)) for m, g in view]
+        return grouped(base, points, keep, self.shape, counted)
 
     def _nodes(self, view: View) -> tuple[Ints, ...]:
         if not view:
@@ -194,9 +203,8 @@ class TensorStatistics:
         name = f"{content_hash(self.key)[:32]}/{content_hash(view)[:32]}" if disk else ""
         if disk and (kept := disk.load(name, len(view))) is not None:
             return tuple(kept)
-        base = self._finer(view, self._stone(view), self._views, ()) or self._entries
-        points = _coarsened(base, self.nodes(base), view)
-        found = distinct(points, self._sizes(view))
+        base = self._finer(view, self._stone(view), self._known.views, ()) or self._entries
+        found = distinct_points(base, self.nodes(base), view, self.shape)
         if disk:
             disk.save(name, np.array(found))
         return found
@@ -204,7 +212,7 @@ class TensorStatistics:
     @property
     def _entries(self) -> View:
         """The view of all entries."""
-        return tuple((m, 1) for m in range(self.tensor.ndim))
+        return tuple((m, 1) for m in range(len(self.shape)))
 
     def _stone(self, view: View) -> View:
         """A finer view that many share, whose nodes are fewer than the entries; ``view`` itself of small tensors."""
@@ -212,23 +220,20 @@ class TensorStatistics:
             return view
         return tuple((m, next(g for g in (*STONES, granule) if granule % g == 0)) for m, granule in view)
 
-    def _finer(self, view: View, stone: View, known: Mapping[View, int], prefix: tuple[View, ...]) -> View | None:
-        """Of the ``known`` views that ``view`` is a coarsening of, the one with the fewest points that is still held if
-        there is any; of large tensors at least a stepping stone. ``prefix``: of their keys."""
+    def _finer(self, view: View, stone: View, known: dict[View, int], prefix: tuple[View, ...]) -> View | None:
+        """Of the ``known`` views that ``view`` is a coarsening of, the one with the fewest points, if there is any; of
+        large tensors at least a stepping stone. Drops those that are no longer held under their keys, which begin with
+        ``prefix``."""
         if stone not in (view, *known):
             return stone
-        finer = (v for v in known if v != view and _coarsens(view, v) and self._store.holds((self.key, *prefix, v)))
-        return min(finer, key=known.__getitem__, default=None if stone == view else stone)
-
-
-def _coarsens(view: View, finer: View) -> bool:
-    granules = dict(finer)
-    return all(m in granules and g % granules[m] == 0 for m, g in view)
-
-
-def _coarsened(view: View, points: tuple[Ints, ...], keep: View) -> list[Ints]:
-    at = {m: (g, crd) for (m, g), crd in zip(view, points, strict=True)}
-    return [coarser(crd, g // own) for m, g in keep for own, crd in [at[m]]]
+        best, least = (None, math.inf) if stone == view else (stone, known[stone])
+        for other, size in list(known.items()):
+            if size < least and other != view and coarsens(view, other):
+                if self._store.holds((self.key, *prefix, other)):
+                    best, least = other, size
+                else:
+                    del known[other]
+        return best
 
 
 def _bytes(value: Any) -> int:
@@ -238,7 +243,7 @@ def _bytes(value: Any) -> int:
     if isinstance(value, tuple):
         return 100 + sum(map(_bytes, value))
     if isinstance(value, TensorStatistics):
-        return 1000 + int(value.tensor.coords.nbytes + value.tensor.values.nbytes)
-    if dataclasses.is_dataclass(value):
-        return 100 + sum(_bytes(getattr(value, f.name)) for f in dataclasses.fields(value))
+        return value.held_bytes
+    if is_dataclass(value):
+        return 100 + sum(_bytes(getattr(value, f.name)) for f in fields(value))
     return 200

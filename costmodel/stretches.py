@@ -2,44 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
 from costmodel.counting import Leaf
-from costmodel.factors import Column, Factor
 from costmodel.nest import Nest
-
-Range = tuple[Column, int, int]
-"""A column whose coordinates c are lo <= c < hi."""
-
-
-@dataclass(frozen=True, slots=True)
-class Within(Leaf):
-    """Nodes of a leaf that lie within ``ranges``."""
-
-    ranges: tuple[Range, ...] = ()
-
-    @property
-    def key(self) -> Any:
-        """Identity for memoisation."""
-        plain: tuple[Hashable, ...] = (self.stats.key, self.columns, self.view)
-        return (*plain, self.ranges)
-
-    def marginal(self, columns: Sequence[Column]) -> Factor:
-        """Nodes counted per point of ``columns``."""
-        whole = Leaf(self.stats, self.indices, self.view).marginal(self.columns)
-        inside = np.ones(whole.weights.size, bool)
-        for column, lo, hi in self.ranges:
-            if column in whole.columns:
-                crd = whole.column(*column)
-                inside &= (crd >= lo) & (crd < hi)
-        at = np.flatnonzero(inside)  # taking places takes a fraction of the time of taking by truth values
-        kept = Factor(whole.columns, tuple(c[at] for c in whole.coords), whole.weights[at])
-        extents = dict(zip(self.indices, self.stats.shape, strict=True))
-        return kept.reduced(tuple(columns), extents)
+from costmodel.parts import Range, Within
 
 
 def stretches(nest: Nest, leaves: Sequence[Leaf], depth: int, count: int, length: int) -> Iterator[list[Leaf]]:

@@ -12,7 +12,8 @@ import numpy as np
 
 from costmodel.counting import AnyStatistics
 from costmodel.factors import Floats, Ints, group_sum
-from costmodel.statistics import Statistics, TensorStatistics, View
+from costmodel.statistics import Statistics, TensorStatistics
+from costmodel.views import View
 from mapper.dtypes import rounded, value_width
 from mapper.formats import BITMASK, DENSE, NONUNIQUE, RUNS, SINGLETON, block_of, slots_of
 from mapper.machine import Machine

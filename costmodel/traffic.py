@@ -18,6 +18,7 @@ from costmodel.accumulators import Reduction, made, reduction_of
 from costmodel.blocks import BlockWalk, block_walk
 from costmodel.counting import AnyStatistics, Lanes
 from costmodel.factors import Floats
+from costmodel.in_lanes import InLanes
 from costmodel.lockstep import lockstep
 from costmodel.nest import Model, Nest
 from costmodel.residency import Fetches, fetches, tail_bytes
@@ -29,7 +30,6 @@ from mapper.mapping import Mapping
 from mapper.residency import OVERBOOKED, tiles_ahead
 from mapper.schedule import Conversion, Region, schedule
 from mapper.storage import Layout
-from mapper.tensor import SparseTensor
 from mapper.windows import boxes
 from mapper.workload import Workload
 
@@ -209,19 +209,13 @@ def _sizes_in_parts(
 ) -> TileSizes:
     """Tile sizes of a tensor of which every lane writes its part: the lane is one more, outermost tile mode. ``lanes``
     of modes that are not tiled."""
-    tensor, widths = stats.tensor, (machine.value_bytes, machine.coordinate_bytes, machine.pointer_bytes)
-
-    def parts() -> SparseTensor:
-        number, count = np.zeros(tensor.nnz, np.int64), 1
-        for mode, own in lanes.items():
-            number, count = number * len(own.ends) + own.of(tensor.coords[mode]), count * len(own.ends)
-        coords = np.concatenate([tensor.coords, number[None]])
-        return SparseTensor((*tensor.shape, count), coords, tensor.values)
+    widths = machine.value_bytes, machine.coordinate_bytes, machine.pointer_bytes
+    modes, name = len(stats.shape), f"{stats.key} in {sorted(lanes.items())}"
 
     def sizes() -> TileSizes:
-        tiles = (*(layout.tiles or (0,) * tensor.ndim), 1)
-        whole = replace(layout, tile_modes=(*layout.tile_modes, tensor.ndim), tiles=tiles)
-        own = model.statistics.named(f"{stats.key} in {sorted(lanes.items())}", parts)
+        tiles = (*(layout.tiles or (0,) * modes), 1)
+        whole = replace(layout, tile_modes=(*layout.tile_modes, modes), tiles=tiles)
+        own = InLanes(stats, lanes, name, model.statistics)
         return tile_sizes(model.statistics, own, whole, machine)
 
     key = "parts", stats.key, tuple(sorted(lanes.items())), layout, widths, machine.descriptor_bytes

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from costmodel.statistics import View
+from costmodel.views import View
 from mapper.program import ZERO_PRESERVING, Statement
 from mapper.workload import Workload
 

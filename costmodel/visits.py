@@ -11,19 +11,18 @@ come in cycles, and whether a cycle fits the buffer no sample of tiles tells.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
 from costmodel.counting import LANE, Leaf
-from costmodel.factors import Factor, Floats, Ints, bin_sum, firsts, in_order, pack, radices
+from costmodel.factors import Factor, Floats, Ints, bin_sum, in_order, pack, radices
 from costmodel.nest import Nest
+from costmodel.parts import Below
 from costmodel.replacement import first_loads, recent_loads
-from costmodel.statistics import TensorStatistics
 from costmodel.stretches import stretches
 from costmodel.tiles import TileSizes
 from mapper.residency import KEEP, OVERBOOKED
-from mapper.tensor import SparseTensor
 
 REPLAYED_VISITS = 60_000
 """Visits that are listed at most, about."""
@@ -70,15 +69,17 @@ def _replay(nest: Nest, n: int, depth: int, tile_depth: int, sizes: TileSizes, v
         count = max(FOLLOWED_TILES, int(tiles * most / visits))
         followed = np.sort(np.argsort(_hashed(followed), kind="stable")[:count])
     share = float(size[followed].sum() / size.sum())
-    leaves = nest.visiting(n, depth)
+    leaves, place = nest.visiting(n, depth), _places(nest, n, sizes)
     if followed.size < tiles:
-        own = n if len(leaves) > 1 else 0
-        leaves[own] = replace(leaves[own], stats=_part(nest, n, sizes, followed))
-    lane, tile = _sequence(nest, n, depth, tile_depth, sizes, leaves)
+        own, name = n if len(leaves) > 1 else 0, (followed.size, place.columns)
+        some = Factor(place.columns, tuple(c[followed] for c in place.coords), np.ones(followed.size))
+        leaves[own] = Below(leaves[own].stats, leaves[own].indices, leaves[own].view, some, name)
+    lane, tile, time = _timed(nest, depth, tile_depth, place, leaves)
     if policy == KEEP:
-        loads = first_loads(lane, tile, size, float(room), share)
+        loads = first_loads(lane, tile, time, size, float(room), share)
     else:
-        loads = bin_sum(tile, recent_loads(lane, tile, taken, room)[0], tiles)
+        order = in_order(time)[1]
+        loads = bin_sum(tile[order], recent_loads(lane[order], tile[order], taken, room)[0], tiles)
     copies = nest.lanes / math.prod(own.count for own in nest.fixed(depth))
     return Replay(loads * copies, bin_sum(tile, np.ones(tile.size), tiles) * copies, followed)
 
@@ -86,7 +87,7 @@ def _replay(nest: Nest, n: int, depth: int, tile_depth: int, sizes: TileSizes, v
 def _returns(nest: Nest, n: int, tile_depth: int, sizes: TileSizes, taken: Floats, visits: float, room: int) -> Replay:
     """Replays stretches. A stretch begins with an empty buffer: what is missed before the first removal is unknown,
     and of what is missed for the first time afterwards, the share of first visits in the walk are none that return."""
-    leaves, size = nest.visiting(n, tile_depth), sizes.values + sizes.metadata
+    leaves, size, place = nest.visiting(n, tile_depth), sizes.values + sizes.metadata, _places(nest, n, sizes)
     first_visits = size.size / visits
     loaded = returned = 0.0
     lanes = math.prod(own.count for own in nest.fixed(tile_depth))
@@ -95,11 +96,11 @@ def _returns(nest: Nest, n: int, tile_depth: int, sizes: TileSizes, taken: Float
     if CYCLES * min(size.size, lanes * room / max(1.0, float(taken.mean()))) > most / count:
         count, most = STRETCHES[1], 2 * most
     for number, part in enumerate(stretches(nest, leaves, tile_depth, count, most // count)):
-        lane, tile = _sequence(nest, n, tile_depth, tile_depth, sizes, part)
-        own = lane[firsts(lane)]
-        if own.size > 1:
-            here = np.flatnonzero(lane == own[number * own.size // count])
-            lane, tile = lane[here], tile[here]
+        lane, tile, time = _timed(nest, tile_depth, tile_depth, place, part)
+        own = np.flatnonzero(np.bincount(lane) != 0)
+        here = np.flatnonzero(lane == own[number * own.size // count]) if own.size else np.zeros(0, np.int64)
+        here = here[in_order(time[here])[1]]
+        lane, tile = lane[here], tile[here]
         loads, known = recent_loads(lane, tile, taken, room)
         weight = size[tile] * known
         missed, all_known = float((weight * loads).sum()), float(weight.sum())
@@ -113,36 +114,23 @@ def _hashed(numbers: Ints) -> Ints:
     return (numbers * 2654435761) % 2**32  # Knuth's multiplicative hash
 
 
-def _sequence(
-    nest: Nest, n: int, depth: int, tile_depth: int, sizes: TileSizes, leaves: list[Leaf]
-) -> tuple[Ints, Ints]:
-    """(lane, tile) of every visit in order; only such prefixes of the tile loops below which a walk begins."""
-    split, indices = nest.fixed(depth), nest.operands[n].access.indices
-    if not sizes.view:
+def _places(nest: Nest, n: int, sizes: TileSizes) -> Factor:
+    """The number of every tile of operand ``n`` at its coordinates."""
+    columns = tuple((nest.operands[n].access.indices[m], g) for m, g in sizes.view)
+    return Factor(columns, sizes.coords, np.arange(sizes.values.size, dtype=np.float64))
+
+
+def _timed(nest: Nest, depth: int, tile_depth: int, place: Factor, leaves: list[Leaf]) -> tuple[Ints, Ints, Ints]:
+    """(lane, tile, time) of every visit, in any order; times grow from visit to visit, lane by lane. Only such prefixes
+    of the tile loops below which a walk begins."""
+    split = nest.fixed(depth)
+    if not place.columns:
         points = nest.counter.by(leaves, nest.variables(depth), (), split)
-        lanes = np.sort(points.column(*LANE)) if split else np.zeros(int(points.total > 0), np.int64)
-        return lanes, np.zeros(lanes.size, np.int64)
+        lane = points.column(*LANE) if split else np.zeros(int(points.total > 0), np.int64)
+        return lane, np.zeros(lane.size, np.int64), lane
     loops = tuple(nest.variables(tile_depth).items())
-    points = nest.counter.by(leaves, nest.variables(depth), loops, split)
+    points = nest.counter.by(leaves, nest.variables(depth), loops, split, ordered=False)
     along = (LANE, *loops) if split else loops
-    order = in_order(pack([points.column(*c) for c in along], radices(along, nest.counter.extents)))[1]
-    own_columns = [(indices[m], g) for m, g in sizes.view]
-    tiles = Factor(tuple(own_columns), sizes.coords, np.arange(sizes.values.size, dtype=np.float64))
-    tile = tiles.at([points.column(*c) for c in own_columns], radices(own_columns, nest.extents)).astype(np.int64)
-    lane = points.column(*LANE) if split else np.zeros(tile.size, np.int64)
-    return lane[order], tile[order]
-
-
-def _part(nest: Nest, n: int, sizes: TileSizes, followed: Ints) -> TensorStatistics:
-    """Statistics of the followed tiles alone."""
-    stats = nest.operands[n].stats
-    assert isinstance(stats, TensorStatistics)
-    tensor = stats.tensor
-
-    def part() -> SparseTensor:
-        cells = [-(-tensor.shape[m] // g) for m, g in sizes.view]
-        tile = pack([tensor.coords[m] // g for m, g in sizes.view], cells)
-        stay = np.isin(tile, pack([c[followed] for c in sizes.coords], cells))
-        return SparseTensor(tensor.shape, tensor.coords[:, stay], tensor.values[stay])
-
-    return nest.model.statistics.named(f"{stats.key} {followed.size} tiles of {sizes.view}", part)
+    time = pack([points.column(*c) for c in along], radices(along, nest.counter.extents))
+    tile = place.at([points.column(*c) for c in place.columns], radices(place.columns, nest.extents)).astype(np.int64)
+    return points.column(*LANE) if split else np.zeros(tile.size, np.int64), tile, time

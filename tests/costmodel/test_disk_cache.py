@@ -37,7 +37,7 @@ def test_node_lists_are_read_by_another_process(tmp_path: Path, monkeypatch: pyt
     monkeypatch.setattr("costmodel.statistics.KEPT_ENTRIES", 1)
     expected = [c.tolist() for c in Statistics(DiskCache(tmp_path)).of(tensor(6)).nodes(VIEW)]
     assert [p.suffix for p in tmp_path.rglob("*") if p.is_file()] == [".npy"]
-    monkeypatch.setattr("costmodel.statistics.distinct", lambda *_: pytest.fail("counted again"))
+    monkeypatch.setattr("costmodel.statistics.distinct_points", lambda *_: pytest.fail("counted again"))
     assert [c.tolist() for c in Statistics(DiskCache(tmp_path)).of(tensor(6)).nodes(VIEW)] == expected
 
 

@@ -62,7 +62,9 @@ def test_loads_equal_a_buffer_that_is_run(kind: str, most: int) -> None:
         loads, known = recent_loads(lane, tile, size, room)
         assert (loads.tolist(), known.tolist()) == loop_recent(lane, tile, size, room)
         share = float(rng.choice([1.0, 0.5, 0.3]))
-        assert first_loads(lane, tile, size, room, share).tolist() == loop_first(lane, tile, size, room, share)
+        shuffled = rng.permutation(tile.size)
+        loads = first_loads(lane[shuffled], tile[shuffled], shuffled * 3, size, room, share)
+        assert loads.tolist() == loop_first(lane, tile, size, room, share)
 
 
 def test_the_least_recently_used_goes() -> None:

@@ -116,3 +116,12 @@ def test_empty_tensors(shape: tuple[int, int]) -> None:
     assert stats.count(((0, 2), (1, 1))) == 0
     assert stats.marginal(((0, 1), (1, 1)), ((0, 2),))[1].size == 0
     assert stats.density(((0, 2),)) == 0
+
+
+def test_what_was_counted_outlasts_tensors_that_are_too_large_to_be_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    store, x, calls = Statistics(limit_bytes=40_000), tensor(6), []
+    assert store.of(x) is not store.of(x)
+    own = TensorStatistics._count
+    monkeypatch.setattr(TensorStatistics, "_count", lambda self, view: calls.append(view) or own(self, view))
+    assert store.of(x).count(((0, 2),)) == store.of(x).count(((0, 2),)) == len(set((x.coords[0] // 2).tolist()))
+    assert calls == [((0, 2),)]

@@ -1,0 +1,93 @@
+"""Views of a tensor's points: coarsened, and grouped piece by piece where they are many.
+
+A *view* of a tensor is a set of (mode, granule) columns: granule 1 keeps a mode's coordinates, granule T its tiles
+of extent T, an absent mode is projected away.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+
+import numpy as np
+
+from costmodel.factors import Floats, Ints, coarser, distinct, group_sum, pack
+
+View = tuple[tuple[int, int], ...]
+"""(mode, granule) pairs, sorted by mode."""
+
+PIECE = 1 << 17
+"""Points that are grouped at once, about: what is worked on then stays in the cache."""
+
+
+def coarsens(view: View, finer: View) -> bool:
+    """Whether the points of ``finer`` tell those of ``view``."""
+    granules = dict(finer)
+    return all(m in granules and g % granules[m] == 0 for m, g in view)
+
+
+def coarsened(view: View, points: Sequence[Ints], keep: View) -> list[Ints]:
+    """Points of ``view`` in terms of ``keep``: a subset of its modes at the same or coarser granules."""
+    at = {m: (g, crd) for (m, g), crd in zip(view, points, strict=True)}
+    return [coarser(crd, g // own) for m, g in keep for own, crd in [at[m]]]
+
+
+def sizes_of(view: View, shape: Sequence[int]) -> list[int]:
+    """Cells along every column."""
+    return [max(1, -(-shape[m] // g)) for m, g in view]
+
+
+def grouped(
+    view: View, points: Sequence[Ints], keep: View, shape: Sequence[int], weights: Floats | None
+) -> tuple[tuple[Ints, ...], Floats]:
+    """Points of ``view``, in coordinate order, grouped by ``keep``: as ``group_sum``."""
+
+    def sums(coords: Sequence[Ints], sizes: Sequence[int], part: slice) -> list[np.ndarray]:
+        found, total = group_sum(coords, sizes, None if weights is None else weights[part])
+        return [*found, total]
+
+    *found, total = _in_pieces(view, points, keep, shape, sums)
+    return tuple(found), total
+
+
+def distinct_points(view: View, points: Sequence[Ints], keep: View, shape: Sequence[int]) -> tuple[Ints, ...]:
+    """The distinct points of ``keep`` among those of ``view``, which come in coordinate order."""
+    return tuple(_in_pieces(view, points, keep, shape, lambda coords, sizes, _: list(distinct(coords, sizes))))
+
+
+def count_nodes(view: View, points: Sequence[Ints], keep: View, shape: Sequence[int]) -> int:
+    """How many these are, by a mark for every cell of ``keep``."""
+    sizes = sizes_of(keep, shape)
+    seen = np.zeros(math.prod(sizes), bool)
+    for start in range(0, points[0].size, PIECE):
+        seen[pack(coarsened(view, [c[start : start + PIECE] for c in points], keep), sizes)] = True
+    return int(np.count_nonzero(seen))
+
+
+def _in_pieces(
+    view: View, points: Sequence[Ints], keep: View, shape: Sequence[int],
+    group: Callable[[Sequence[Ints], Sequence[int], slice], list[np.ndarray]],
+) -> list[np.ndarray]:  # fmt: skip
+    """What ``group`` makes of coordinates, their sizes and which points they are, piece by piece: no two pieces have a
+    group in common. The first of the arrays that it makes has coordinates of the first column."""
+    sizes, bounds = sizes_of(keep, shape), _bounds(view, points, keep)
+    if len(bounds) == 2:
+        return group(coarsened(view, points, keep), sizes, slice(None))
+    found = list[list[np.ndarray]]()
+    for start, end in pairwise(bounds):
+        lead, *others = coarsened(view, [c[start:end] for c in points], keep)
+        low = lead[0]
+        found.append(group([lead - low, *others], [int(lead[-1] - low) + 1, *sizes[1:]], slice(start, end)))
+        found[-1][0] = found[-1][0] + low
+    return [np.concatenate(parts) for parts in zip(*found, strict=True)]
+
+
+def _bounds(view: View, points: Sequence[Ints], keep: View) -> list[int]:
+    """Where pieces begin, and the end: no piece but the whole if ``keep`` lacks the first mode."""
+    size = points[0].size
+    if size <= PIECE or keep[0][0] != view[0][0]:
+        return [0, size]
+    times = keep[0][1] // view[0][1]
+    cuts = points[0][PIECE::PIECE] // times * times
+    return [0, *(n for n in np.unique(np.searchsorted(points[0], cuts)).tolist() if n), size]
