@@ -21,6 +21,9 @@ from costmodel.spills import Returning, UniformKeys, distinct_keys, spilled_entr
 from costmodel.statistics import TensorStatistics
 from mapper.machine import Machine
 
+MANY_SCOPES = 10_000
+"""Scopes from which on they are counted by kind."""
+
 
 @dataclass(frozen=True, slots=True)
 class Accumulator:
@@ -86,13 +89,24 @@ def reduction_of(nest: Nest, machine: Machine) -> Reduction | None:
         return _mean_reduction(nest, shape, capacity)
     points = _partial_scopes(nest, shape) if nest.partial else _scopes(nest, shape)
     entries = points.weights
-    scopes = Scopes(points.coords[-1], np.ones(entries.size), entries)
     if not capacity or entries.max(initial=0.0) <= capacity:
-        return Reduction(shape, scopes, np.zeros(entries.size))
+        scopes = _kinds(points, nest)
+        return Reduction(shape, scopes, np.zeros(scopes.entries.size))
+    scopes = Scopes(points.coords[-1], np.ones(entries.size), entries)
     key = ("spills", nest.key, shape.scope, capacity)
     return Reduction(
         shape, scopes, nest.model.statistics.remember(key, lambda: _replayed(nest, shape, points, capacity))
     )
+
+
+def _kinds(points: Factor, nest: Nest) -> Scopes:
+    """Scopes that do not overflow: many are alike, and count as one kind per lane and number of entries."""
+    lane, entries, most = points.coords[-1], points.weights, int(points.weights.max(initial=0.0)) + 1
+    if nest.partial or entries.size < max(MANY_SCOPES, nest.lanes * most):
+        return Scopes(lane, np.ones(entries.size), entries)
+    number = np.bincount(lane * most + entries.astype(np.int64))
+    kind = np.flatnonzero(number != 0)
+    return Scopes(kind // most, number[kind].astype(np.float64), (kind % most).astype(np.float64))
 
 
 def _replayed(nest: Nest, shape: Accumulator, scopes: Factor, capacity: int) -> Floats:

@@ -8,7 +8,7 @@ L0 and L1 take every node tensor as uniformly filled and independent of the othe
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
@@ -146,8 +146,12 @@ class Counter:
         key = (tuple(x.key for x in leaves), tuple(variables.items()), keep, split, self._names)
         if ordered:
             return self._statistics.remember(key, lambda: self._by(leaves, variables, keep, split, ordered))
-        if key not in self._lists:  # these are long, and what comes of them is remembered
-            self._lists[key] = self._by(leaves, variables, keep, split, ordered)
+        return self._once(key, lambda: self._by(leaves, variables, keep, split, ordered))
+
+    def _once(self, key: Hashable, make: Callable[[], Factor]) -> Factor:
+        """``make()``, remembered by this counter alone: long lists of which only what comes of them is used again."""
+        if key not in self._lists:
+            self._lists[key] = make()
         return self._lists[key]
 
     def union(self, leaves: Sequence[Leaf]) -> list[tuple[int, list[Leaf]]]:
@@ -216,7 +220,7 @@ class Counter:
         def numbered() -> Factor:
             return own.split(factor).reduced(inside, self.extents)
 
-        return numbered() if name is None else self._statistics.remember(("numbered", name), numbered)
+        return numbered() if name is None else self._once(name, numbered)
 
     def _multiplied(
         self, factors: list[Factor], late: list[Lanes], keep: tuple[Column, ...], split: tuple[Lanes, ...],

@@ -39,7 +39,7 @@ def recent_loads(lane: Ints, tile: Ints, taken: Floats, room: int) -> tuple[Floa
         miss = np.append(~hit, True)
         bytes_brought, bytes_gone = (np.cumsum(np.append(0.0, size * m)) for m in (miss[:-1], miss[later]))
         least = bytes_gone[begin] + bytes_brought[1:] - bytes_brought[begin] - room
-        held = np.maximum(begin, np.searchsorted(bytes_gone, least))
+        held = np.searchsorted(bytes_gone, least)
         again = previous >= np.append(0, held[:-1])
         if (again == hit).all():
             return miss[:-1].astype(np.float64), (hit | (least > bytes_gone[begin])).astype(np.float64)

@@ -185,7 +185,8 @@ class TensorStatistics:
         if view == keep:
             return self.nodes(view), np.ones(self.count(view))
         found = self._store.remember((self.key, view, keep), lambda: self._marginal(view, keep))
-        self._known.marginals.setdefault(view, {})[keep] = found[1].size
+        if keep:
+            self._known.marginals.setdefault(view, {})[keep] = self._known.counts[keep] = found[1].size
         return found
 
     def _marginal(self, view: View, keep: View) -> tuple[tuple[Ints, ...], Floats]:
@@ -199,6 +200,8 @@ class TensorStatistics:
     def _nodes(self, view: View) -> tuple[Ints, ...]:
         if not view:
             return ()
+        if self._store.holds((self.key, self._entries, view)):
+            return self.marginal(self._entries, view)[0]
         disk = self._store.disk if self.nnz >= KEPT_ENTRIES else None
         name = f"{content_hash(self.key)[:32]}/{content_hash(view)[:32]}" if disk else ""
         if disk and (kept := disk.load(name, len(view))) is not None:

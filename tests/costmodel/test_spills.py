@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from loop_walk import spilled, walk_lanes
-from random_mappings import RDA, random_mapping, random_workload
+from random_mappings import RDA, random_mapping, random_tensor, random_workload
 
 from costmodel import replay
 from costmodel.accumulators import accumulator_of, made, reduction_of
@@ -57,6 +57,22 @@ def test_entries_per_scope_are_known() -> None:
     roomy = reduction_of(nest, RDA)
     assert roomy is not None and not roomy.spilled.any()
     assert roomy.scopes.entries.tolist() == [10.0] * 12
+
+
+def test_scopes_that_are_alike_count_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(4)
+    tensors = {"A": random_tensor(rng, (60, 30), 0.05), "B": random_tensor(rng, (30, 20), 0.05)}
+    kinds = tuple((t, ("compressed", "compressed")) for t in "ABZ")
+    mapping = Mapping((), (Loops(("i", "k", "j"), (), (("i", 3, "cyclic"),)),), kinds)
+    workload = Workload(parse_program(PRODUCT), tensors)
+    apart = reduction_of(nest_of(workload, mapping), RDA)
+    monkeypatch.setattr("costmodel.accumulators.MANY_SCOPES", 0)
+    together = reduction_of(nest_of(workload, mapping), RDA)
+    assert apart is not None and together is not None
+    assert together.scopes.entries.size < apart.scopes.entries.size == together.scopes.number.sum()
+    for power in (0, 1, 2):
+        one, other = (r.scopes.per_lane(r.scopes.entries**power, 3).tolist() for r in (apart, together))
+        assert one == other
 
 
 @pytest.mark.parametrize("capacity_entries", [7, 16, 40, 100])
