@@ -127,7 +127,7 @@ def distinct(coords: Sequence[Ints], sizes: Sequence[int]) -> tuple[Ints, ...]:
         seen[key] = True
         return unpack(np.flatnonzero(seen), sizes)
     if (key[1:] < key[:-1]).any():  # entries come in coordinate order, and often still are
-        key.sort()
+        key = np.sort(key)
     return unpack(key[firsts(key)], sizes)
 
 

@@ -1,13 +1,16 @@
 """Which visits of tiles load, in a buffer where the first that come stay or the least recently used goes.
 
 A buffer out of which the least recently used goes holds, after any visit, the tiles of the longest stretch of visits up
-to then whose distinct tiles fit together, whatever their sizes; its beginning only ever moves forward. A visit hits if
-and only if the tile's previous visit lies in the stretch before it. Which visits hit thus says how far the stretches
-reach (bytes that missed visits brought, less bytes that went: those of visits whose tile is missed the next time), and
-how far these reach says which visits hit. A guess of the hits that comes out again is right: at the first visit that it
-has wrong, what went before is no more than in truth, so the stretch begins no earlier; a visit in the part that is
-really gone would be taken to return in vain, which the next round denies. Every two rounds put at least one more visit
-right; few rounds do.
+to then whose distinct tiles fit together, whatever their sizes, and the beginning of that stretch only ever moves
+forward. So a visit hits if and only if the previous visit of its tile lies in the stretch.
+
+Where stretches begin follows from which visits hit: the bytes that missed visits brought, less those that went, must
+fit, and a tile goes when its visit falls out, unless the next visit of the tile hits and stands for it. Which visits
+hit follows from where stretches begin. From a first guess both are found by turns until the hits come out as they went
+in. Then they are right. Take the first visit that they have wrong: before it, the bytes that went can only be too few,
+where a tile that is gone is taken to hit later; so the stretch begins no earlier than in truth, and that later visit
+would have come out as missed. By the same argument two rounds put at least one more visit right; a few rounds put all.
+Sizes are whole numbers of bytes, or of halves, so that sums are exact.
 """
 
 from __future__ import annotations

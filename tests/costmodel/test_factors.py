@@ -25,7 +25,9 @@ def test_look_up_in_a_wide_space() -> None:
     assert factor.at([asked], [10**9]).tolist() == expected
 
 
-@pytest.mark.parametrize("sizes", [(7,), (5, 4), (90, 80, 70), (3000, 2, 4000), (2**30, 2**20, 2**12), (2**31,) * 3])
+@pytest.mark.parametrize(
+    "sizes", [(7,), (5, 4), (90, 80, 70), (3000, 2, 4000), (2**30, 2**20, 2**12), (2**31,) * 3, (2**40,)]
+)
 def test_groups_in_any_space(sizes: tuple[int, ...]) -> None:
     rng = np.random.default_rng(len(sizes))
     for count in (0, 1, 50, 400):
@@ -38,7 +40,9 @@ def test_groups_in_any_space(sizes: tuple[int, ...]) -> None:
         assert list(zip(*(p.tolist() for p in points), strict=True)) == sorted(expected)
         assert sums.tolist() == [sum(expected[p]) for p in sorted(expected)]
         assert group_sum(coords, sizes, None)[1].tolist() == [len(expected[p]) for p in sorted(expected)]
+        before = [c.tolist() for c in coords]
         assert [p.tolist() for p in distinct(coords, sizes)] == [p.tolist() for p in points]
+        assert before == [c.tolist() for c in coords]
 
 
 def test_points_come_back_from_their_numbers() -> None:
