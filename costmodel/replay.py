@@ -55,7 +55,7 @@ def replayed_spills(nest: Nest, scope: int, scopes: Factor, products: Floats, ca
     number, keys = _stream(nest, scope, sample, number, wanted)
     previous, starts = previous_of(keys), firsts(number)
     found = np.add.reduceat(previous < 0, starts, dtype=np.int64) if starts.size else starts
-    for which, new, start, end in zip(seen, found, starts, np.append(starts[1:], number.size), strict=True):
+    for which, new, start, end in zip(seen, found, starts, np.append(starts, number.size)[1:], strict=True):
         room = max(1, round(capacity * new / entries[which]))
         runs = _runs(previous[:end], int(start), room)
         most = (products[which] - 1.0) // capacity  # a run takes as many products, which few keys of a sample may hide

@@ -7,6 +7,7 @@ from random_mappings import RDA, random_mapping, random_tensor, random_workload
 
 from costmodel import replay
 from costmodel.accumulators import accumulator_of, made, reduction_of
+from costmodel.factors import Factor
 from costmodel.nest import Model
 from costmodel.spills import Returning, UniformKeys, spilled_entries
 from costmodel.statistics import Statistics
@@ -73,6 +74,14 @@ def test_scopes_that_are_alike_count_together(monkeypatch: pytest.MonkeyPatch) -
     for power in (0, 1, 2):
         one, other = (r.scopes.per_lane(r.scopes.entries**power, 3).tolist() for r in (apart, together))
         assert one == other
+
+
+def test_scopes_of_which_nothing_was_sampled_spill_every_product(monkeypatch: pytest.MonkeyPatch) -> None:
+    none = np.zeros(0, np.int64)
+    nothing = Factor((("i", 1), ("j", 1), ("k", 1)), (none, none, none), np.zeros(0))
+    monkeypatch.setattr(replay, "_sample", lambda *_: nothing)
+    reduction = reduction_of(nest_of(*dense_product("i,k,j", {})), RDA.with_fields(accumulator_bytes=8 * 9))
+    assert reduction is not None and reduction.spilled.tolist() == [80.0] * 12
 
 
 @pytest.mark.parametrize("capacity_entries", [7, 16, 40, 100])
