@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 
 from costmodel.counting import Lanes
-from costmodel.factors import Floats, Ints, distinct, group_sum
+from costmodel.factors import Floats, Ints
 from costmodel.statistics import Statistics, TensorStatistics
-from costmodel.views import View, coarsened, sizes_of
+from costmodel.views import Extra, View, distinct_points, grouped
 from mapper.tensor import SparseTensor
 
 
@@ -41,8 +41,9 @@ class InLanes(TensorStatistics):
             return self._whole.nodes(view)
         fine = self._telling(view[:-1])
         points = self._whole.nodes(fine)
-        found = [*coarsened(fine, points, view[:-1]), self._number(fine, points)]
-        return tuple(found) if fine == view[:-1] else distinct(found, sizes_of(view, self.shape))
+        if fine == view[:-1]:
+            return *points, self._number(fine, points)
+        return distinct_points(fine, points, view[:-1], self._whole.shape, self._extra(fine))
 
     def _count(self, view: View) -> int:
         return self.nodes(view)[0].size
@@ -52,8 +53,7 @@ class InLanes(TensorStatistics):
             return super()._marginal(view, keep)
         fine = self._telling(keep[:-1])
         points, counted = self._whole.marginal(view[:-1], fine)
-        found = [*coarsened(fine, points, keep[:-1]), self._number(fine, points)]
-        return group_sum(found, sizes_of(keep, self.shape), counted)
+        return grouped(fine, points, keep[:-1], self._whole.shape, counted, self._extra(fine))
 
     def _has_lane(self, view: View) -> bool:
         return bool(view) and view[-1][0] == len(self.shape) - 1
@@ -61,6 +61,9 @@ class InLanes(TensorStatistics):
     def _telling(self, view: View) -> View:
         """A view of the whole tensor whose nodes tell their lanes."""
         return tuple(sorted({**dict(view), **dict.fromkeys(self._lanes, 1)}.items()))
+
+    def _extra(self, view: View) -> Extra:
+        return partial(self._number, view), self.shape[-1]
 
     def _number(self, view: View, points: Sequence[Ints]) -> Ints:
         at = dict(zip((m for m, _ in view), points, strict=True))

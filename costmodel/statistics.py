@@ -67,6 +67,10 @@ class Statistics:
         """Whether the value for ``key`` is remembered."""
         return key in self._small or key in self._large
 
+    def keeps(self, size: int) -> bool:
+        """Whether a value of ``size`` bytes would be remembered."""
+        return size <= self._large.most
+
     def remember(self, key: Hashable, make: Callable[[], T]) -> T:
         """``make()``, or what it gave the last time for ``key``."""
         for memo in (self._small, self._large):
@@ -83,7 +87,7 @@ class _Memo:
     """Values by key; the least recently used go at ``limit`` bytes, and none of more than a tenth is kept."""
 
     def __init__(self, limit: int) -> None:
-        self._limit, self.held = limit, 0
+        self._limit, self.most, self.held = limit, limit // 10, 0
         self._values: OrderedDict[Hashable, tuple[Any, int]] = OrderedDict()
 
     def __contains__(self, key: Hashable) -> bool:
@@ -94,7 +98,7 @@ class _Memo:
         return self._values[key][0]
 
     def put(self, key: Hashable, value: Any, size: int) -> None:
-        if size > self._limit // 10:
+        if size > self.most:
             return
         self._values[key] = (value, size)
         self.held += size
@@ -227,13 +231,15 @@ class TensorStatistics:
         """Of the ``known`` views that ``view`` is a coarsening of, the one with the fewest points, if there is any; of
         large tensors at least a stepping stone. Drops those that are no longer held under their keys, which begin with
         ``prefix``."""
-        if stone not in (view, *known):
-            return stone
-        best, least = (None, math.inf) if stone == view else (stone, known[stone])
-        for other, size in list(known.items()):
-            if size < least and other != view and coarsens(view, other):
+        size, best, least = 8 * (len(stone) + len(prefix)) * self._known.counts.get(stone, 0), None, math.inf
+        if stone != view and self._store.keeps(size):
+            if stone not in known:
+                return stone
+            best, least = stone, known[stone]
+        for other, count in list(known.items()):
+            if count < least and other != view and coarsens(view, other):
                 if self._store.holds((self.key, *prefix, other)):
-                    best, least = other, size
+                    best, least = other, count
                 else:
                     del known[other]
         return best
