@@ -28,6 +28,9 @@ FEW_PAIRS = 50_000
 LARGEST_TABLE = 1 << 22
 """Cells of a factor or of a product that is written out as a table."""
 
+PIECE = 1 << 18
+"""Cells of a product that are written out at once: they stay in the cache."""
+
 CELLS_PER_PAIR = 32
 """Cells of tables that a matrix product adds up in the time that listing a pair takes, about."""
 
@@ -175,11 +178,15 @@ class _Pairs:
         sparse, table = min(((left, right), (right, left)), key=lambda sides: sides[0].effort(sides[1]))
         if sparse.effort(table) > CELLS_PER_PAIR * self.total or table.cells > LARGEST_TABLE:
             return None
-        sums = np.asarray(sparse.matrix() @ table.table()).reshape(-1)
-        at = np.flatnonzero(sums != 0)
-        row, width = at // table.nodes.size, table.nodes.size
-        coords = *unpack(sparse.nodes[row], sparse.sizes), *unpack(table.nodes[at - row * width], table.sizes)
-        return Factor((*sparse.columns, *table.columns), coords, sums[at])
+        matrix, cells, width, found = sparse.matrix(), table.table(), table.nodes.size, list[tuple[Ints, ...]]()
+        for start in range(0, sparse.nodes.size, step := max(1, PIECE // width)):
+            sums = np.asarray(matrix[start : start + step] @ cells).reshape(-1)
+            at = np.flatnonzero(sums != 0)
+            row = at // width
+            nodes = sparse.nodes[start + row], table.nodes[at - row * width]
+            found.append((*unpack(nodes[0], sparse.sizes), *unpack(nodes[1], table.sizes), sums[at]))
+        *coords, weights = (np.concatenate(parts) for parts in zip(*found, strict=True))
+        return Factor((*sparse.columns, *table.columns), tuple(coords), weights)
 
 
 class _Side:

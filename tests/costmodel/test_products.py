@@ -89,6 +89,7 @@ def test_tables_and_lists_of_pairs_have_the_same_sums(
     """Every sum by a matrix product, and none: the points are the same and, as weights are whole, all their sums."""
     monkeypatch.setattr(products, "FEW_PAIRS", 0)
     monkeypatch.setattr(products, "CELLS_PER_PAIR", cells_per_pair)
+    monkeypatch.setattr(products, "PIECE", 12)
     rng = np.random.default_rng(case)
     columns, keep = CASES[case]
     parts = [sparse(rng, c) for c in columns]
