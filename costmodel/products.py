@@ -26,13 +26,13 @@ FEW_PAIRS = 50_000
 """Pairs that are listed as fast as a matrix product is set up."""
 
 LARGEST_TABLE = 1 << 22
-"""Cells of a factor or of a product that is written out as a table."""
+"""Cells of a factor that is written out as a table, and rows and columns of a matrix, at most."""
 
 PIECE = 1 << 18
 """Cells of a product that are written out at once: they stay in the cache."""
 
-CELLS_PER_PAIR = 32
-"""Cells of tables that a matrix product adds up in the time that listing a pair takes, about."""
+CELLS_PER_PAIR = 8
+"""Cells of a table that are added up in the time that a product of sparse matrices takes for a pair, about."""
 
 
 def needed(index: str, others: Sequence[Sequence[Column]]) -> int | None:
@@ -165,7 +165,7 @@ class _Pairs:
         return rows, 1.0 / share
 
     def summed(self, wanted: Sequence[Column]) -> Factor | None:
-        """Their sums onto ``wanted`` by a product of a sparse matrix with a table, None where listing is faster."""
+        """Their sums onto ``wanted`` by a product of matrices, None where these would have too many rows or columns."""
         columns = [[c for c in wanted if any(c[0] == i for i, _ in own)] for own in (self._of_left, self._of_right)]
         if max(self._cells, *(math.prod(radices(own, self._extents)) for own in columns)) > LARGEST_TABLE:
             return None
@@ -176,17 +176,31 @@ class _Pairs:
             for factor, key, own in zip((self._left, self._right), keys, columns, strict=True)
         )
         sparse, table = min(((left, right), (right, left)), key=lambda sides: sides[0].effort(sides[1]))
-        if sparse.effort(table) > CELLS_PER_PAIR * self.total or table.cells > LARGEST_TABLE:
-            return None
-        matrix, cells, width, found = sparse.matrix(), table.table(), table.nodes.size, list[tuple[Ints, ...]]()
-        for start in range(0, sparse.nodes.size, step := max(1, PIECE // width)):
-            sums = np.asarray(matrix[start : start + step] @ cells).reshape(-1)
-            at = np.flatnonzero(sums != 0)
-            row = at // width
-            nodes = sparse.nodes[start + row], table.nodes[at - row * width]
-            found.append((*unpack(nodes[0], sparse.sizes), *unpack(nodes[1], table.sizes), sums[at]))
-        *coords, weights = (np.concatenate(parts) for parts in zip(*found, strict=True))
-        return Factor((*sparse.columns, *table.columns), tuple(coords), weights)
+        if sparse.effort(table) <= CELLS_PER_PAIR * self.total and table.cells <= LARGEST_TABLE:
+            return _by_table(sparse, table)
+        return _by_pairs(left, right)
+
+
+def _by_table(sparse: _Side, table: _Side) -> Factor:
+    """Product of a sparse matrix with a table, which the sparse one's entries add up row by row."""
+    matrix, cells, width, found = sparse.matrix(), table.table(), table.nodes.size, list[tuple[Ints, ...]]()
+    for start in range(0, sparse.nodes.size, step := max(1, PIECE // width)):
+        sums = np.asarray(matrix[start : start + step] @ cells).reshape(-1)
+        at = np.flatnonzero(sums != 0)
+        row = at // width
+        found.append((*sparse.coords(start + row), *table.coords(at - row * width), sums[at]))
+    *coords, weights = (np.concatenate(parts) for parts in zip(*found, strict=True))
+    return Factor((*sparse.columns, *table.columns), tuple(coords), weights)
+
+
+def _by_pairs(left: _Side, right: _Side) -> Factor:
+    """Product of two sparse matrices."""
+    found = left.matrix() @ right.matrix().T.tocsr()
+    row = np.repeat(np.arange(left.nodes.size), np.diff(found.indptr))
+    key, order = in_order(row * right.nodes.size + found.indices)
+    row = key // right.nodes.size
+    coords = *left.coords(row), *right.coords(key - row * right.nodes.size)
+    return Factor((*left.columns, *right.columns), coords, found.data[order])
 
 
 class _Side:
@@ -196,7 +210,7 @@ class _Side:
     def __init__(
         self, factor: Factor, key: Ints, met: np.ndarray, columns: Sequence[Column], sizes: Sequence[int]
     ) -> None:
-        self.columns, self.sizes = columns, sizes
+        self.columns, self._sizes = columns, sizes
         at = np.flatnonzero(met[key])
         self._weights, self._shared = factor.weights[at], (np.cumsum(met) - 1)[key[at]]
         number = pack([factor.column(*c) for c in columns], sizes) if columns else np.zeros(key.size, np.int64)
@@ -204,6 +218,10 @@ class _Side:
         seen[number[at]] = True
         self.nodes, self._node = np.flatnonzero(seen), (np.cumsum(seen) - 1)[number[at]]
         self._depth = int(np.count_nonzero(met))
+
+    def coords(self, rank: Ints) -> tuple[Ints, ...]:
+        """Coordinates of nodes."""
+        return unpack(self.nodes[rank], self._sizes)
 
     @property
     def cells(self) -> int:

@@ -83,10 +83,10 @@ def test_a_share_of_too_many_pairs_estimates_the_sum(monkeypatch: pytest.MonkeyP
 
 @pytest.mark.parametrize("case", range(len(CASES)))
 @pytest.mark.parametrize("cells_per_pair", [0, 10**6])
-def test_tables_and_lists_of_pairs_have_the_same_sums(
+def test_matrix_products_have_the_sums_of_listed_pairs(
     monkeypatch: pytest.MonkeyPatch, case: int, cells_per_pair: int
 ) -> None:
-    """Every sum by a matrix product, and none: the points are the same and, as weights are whole, all their sums."""
+    """Every sum by sparse matrices, and every one by a table: as weights are whole, all sums are the same."""
     monkeypatch.setattr(products, "FEW_PAIRS", 0)
     monkeypatch.setattr(products, "CELLS_PER_PAIR", cells_per_pair)
     monkeypatch.setattr(products, "PIECE", 12)
