@@ -67,8 +67,9 @@ def fetches(nest: Nest, n: int, depth: int, sizes: TileSizes, machine: Machine) 
         whole = float((sizes.total_values + sizes.total_metadata) * copies / nest.lanes)
         kept = 1.0 if machine.buffer_bytes is None else min(1.0, machine.buffer_bytes / max(1e-9, whole))
         loads = (visits - kept * np.maximum(0.0, visits - 1.0)) * copies
-    tails = np.where(tail_bytes(sizes, machine) > 0, np.maximum(0.0, walks * copies - loads), 0.0)
-    return Fetches(loads, tails if policy == OVERBOOKED else none)
+    if policy != OVERBOOKED:
+        return Fetches(loads, none)
+    return Fetches(loads, np.where(tail_bytes(sizes, machine) > 0, np.maximum(0.0, walks * copies - loads), 0.0))
 
 
 def _loads(nest: Nest, n: int, depth: int, sizes: TileSizes, visits: Floats, machine: Machine) -> Floats:

@@ -81,7 +81,7 @@ def _replay(nest: Nest, n: int, depth: int, tile_depth: int, sizes: TileSizes, v
         order = in_order(time)[1]
         loads = bin_sum(tile[order], recent_loads(lane[order], tile[order], taken, room)[0], tiles)
     copies = nest.lanes / math.prod(own.count for own in nest.fixed(depth))
-    return Replay(loads * copies, bin_sum(tile, np.ones(tile.size), tiles) * copies, followed)
+    return Replay(loads * copies, np.bincount(tile, minlength=tiles).astype(np.float64) * copies, followed)
 
 
 def _returns(nest: Nest, n: int, tile_depth: int, sizes: TileSizes, taken: Floats, visits: float, room: int) -> Replay:
