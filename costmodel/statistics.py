@@ -222,8 +222,9 @@ class TensorStatistics:
         return tuple((m, 1) for m in range(len(self.shape)))
 
     def _stone(self, view: View) -> View:
-        """A finer view that many share, whose nodes are fewer than the entries; ``view`` itself of small tensors."""
-        if self.nnz < KEPT_ENTRIES:
+        """A finer view that many share, whose nodes are fewer than the entries; ``view`` itself of small tensors, and
+        where a mode is too fine for nodes to be much fewer."""
+        if self.nnz < KEPT_ENTRIES or any(granule % STONES[-1] for _, granule in view):
             return view
         return tuple((m, next(g for g in (*STONES, granule) if granule % g == 0)) for m, granule in view)
 
