@@ -118,7 +118,7 @@ def _region(model: Model, region: Region, machine: Machine) -> _Least:
         if exact and reduction is not None:
             ports += spill_ports(nest, reduction, machine)
         tally = _Tally(nest, region, reduction, exact, relaxed)
-        waits = not nest.universal and any(load and load.bursts for load in loads)
+        waits = not nest.statement.universal and any(load and load.bursts for load in loads)
         start = _first_tile(machine) if waits and nest.statement.kind != "add" else 0.0
         cycles.append(tally.cycles(start))
         actions += tally.actions(scale)
@@ -172,7 +172,7 @@ class _Tally:
         ]
         for elements in sides:
             yield "scan", elements + stops
-        sides += [self._prefixes[q]] * (loop[0] in nest.universal)
+        sides += [self._prefixes[q]] * (loop[0] in nest.statement.universal)
         joined = self._prefixes[q]
         if nest.statement.kind == "contract":  # a turn drops the heads of all sides but the furthest, or all of them
             most, total = np.max(sides, axis=0), np.sum(sides, axis=0)

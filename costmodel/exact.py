@@ -21,7 +21,6 @@ from mapper.formats import COMPRESSED
 from mapper.lanes import Slice, common_levels, lane_slices
 from mapper.machine import Machine
 from mapper.mapping import Loop, Mapping
-from mapper.program import ZERO_PRESERVING
 from mapper.regions import renaming
 from mapper.residency import OVERBOOKED
 from mapper.schedule import Conversion, Region, schedule
@@ -165,14 +164,8 @@ class _Statement:
         return [dict(zip(loops, chosen, strict=True)) for chosen in itertools.product(*slices)]
 
     def _nest(self, lane: dict[Loop, Slice]) -> Nest:
-        statement, held = self.statement, [a.indices for a in self.statement.operands]
-        universal: tuple[str, ...] = ()
-        if statement.kind == "add":
-            universal = tuple(i for i in statement.indices if not all(i in h for h in held))
-        elif statement.kind == "map" and statement.function not in ZERO_PRESERVING:
-            universal = statement.indices
-        product, tiles = statement.kind == "contract", dict(self.walked.tiles)
-        return Nest(self.loops, self.extents, tiles, product, frozenset(universal), lane)
+        product, tiles = self.statement.kind == "contract", dict(self.walked.tiles)
+        return Nest(self.loops, self.extents, tiles, product, frozenset(self.statement.universal), lane)
 
     def _padded(self) -> bool:
         """Whether results may have entries that the oracle's have not: some operand stores more positions than

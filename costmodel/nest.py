@@ -27,7 +27,7 @@ from mapper.formats import COMPRESSED, DENSE
 from mapper.lanes import Slice, common_levels, lane_slices
 from mapper.locating import located
 from mapper.mapping import Loop, Mapping
-from mapper.program import IN_PLACE, ZERO_PRESERVING, Access, Edge
+from mapper.program import IN_PLACE, Access, Edge
 from mapper.regions import renaming
 from mapper.residency import OVERBOOKED
 from mapper.schedule import Conversion, Region, schedule
@@ -203,15 +203,6 @@ class Nest:
         return self.copies(self.statement.target.indices) > 1
 
     @cached_property
-    def universal(self) -> tuple[str, ...]:
-        """Indices that run over their full extent whatever is stored."""
-        if self.statement.kind == "add":
-            held = [a.indices for a in self.statement.operands]
-            return tuple(i for i in self.statement.indices if not all(i in h for h in held))
-        dense = self.statement.kind == "map" and self.statement.function not in ZERO_PRESERVING
-        return self.statement.indices if dense else ()
-
-    @cached_property
     def value_depth(self) -> int:
         """Depth of the innermost loop over an index of the result: loops below it have scalar reducers."""
         return max((q for q, (i, _) in enumerate(self.loops, 1) if i in self.statement.target.indices), default=0)
@@ -275,9 +266,9 @@ class Nest:
         return self._per_lane([(1, self.visiting(n, depth))], depth)
 
     def _groups(self, depth: int) -> list[tuple[int, list[Leaf]]]:
-        if self.statement.kind == "contract" or (self.statement.kind == "map" and not self.universal):
+        if self.statement.kind == "contract" or (self.statement.kind == "map" and not self.statement.universal):
             return [(1, self.leaves(depth))]
-        last = max((q for q in range(1, depth + 1) if self.loops[q - 1][0] not in self.universal), default=0)
+        last = max((q for q in range(1, depth + 1) if self.loops[q - 1][0] not in self.statement.universal), default=0)
         return self.counter.union(self.leaves(last))
 
     def _per_lane(self, groups: list[tuple[int, list[Leaf]]], depth: int) -> Floats:

@@ -102,7 +102,7 @@ class Tally:
         self.comparisons = 0.0
 
     def run(self) -> Work:
-        roots = sum(o.stored for o in self.nest.operands) + len(self.nest.universal)
+        roots = sum(o.stored for o in self.nest.operands) + len(self.nest.statement.universal)
         self._unit("root", f"root {self.label}", np.full(self.nest.lanes, 2.0), 2.0 * roots * self.nest.lanes)
         for q in range(1, self.depth + 1):
             self._level(q)
@@ -130,9 +130,9 @@ class Tally:
         found = nest.located(q)
         present = [o for n, o in enumerate(nest.operands) if loop in o.loops and n not in found]
         later = {i for i, _ in nest.loops[q:]}
-        absent = len(nest.operands) - len(present) + sum(i in later and i != loop[0] for i in nest.universal)
+        absent = len(nest.operands) - len(present) + sum(i in later and i != loop[0] for i in nest.statement.universal)
         scans = [nest.scanned(n, q) for n, o in enumerate(nest.operands) if loop in o.loops and n not in found]
-        scans += [self.prefixes[q]] * (loop[0] in nest.universal)
+        scans += [self.prefixes[q]] * (loop[0] in nest.statement.universal)
         coordinates, payload = _copies(self._crd_readers(q) + len(found)), _copies(2 if absent else 1)
         joined = len(scans) > 1
         for n, elements in enumerate(scans):
@@ -145,7 +145,8 @@ class Tally:
             turns = self._turns(scans, q)
             self.comparisons += float(turns.sum())
             kind = "intersect" if nest.statement.kind == "contract" else "union"
-            spent = loop[0] in nest.universal and loop[0] not in later  # nobody reads the last reference to everything
+            # Nobody reads the last reference to everything.
+            spent = loop[0] in nest.statement.universal and loop[0] not in later
             pushes = coordinates + payload + len(scans) - 1 - spent
             self._unit(kind, f"{kind} {name}", turns, pushes * float(full.sum()))
         if absent:
