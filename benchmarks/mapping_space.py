@@ -2,7 +2,7 @@
 
 * lowering: the graph of the decoder's longest region, from a mapping to contexts and channels;
 * sampling: legal mappings of the two-layer GCN on Cora, drawn uniformly, on ``comal`` and on ``rda``, where FIFOs are
-  finite and a uniform draw is legal once in about a dozen times; the space is set up before the clock runs;
+  finite and refuse many loops; the space is set up before the clock runs;
 * orders: the loop orders of the GCN fused whole, all of them counted, and of the single regions.
 
     python benchmarks/mapping_space.py [--quick] [--json FILE]
