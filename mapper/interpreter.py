@@ -9,14 +9,15 @@ alone looks at values. A scalar always stores its one value.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import scipy.sparse
 import scipy.special
 
+from mapper.entries import Entries, paired, product, reduced
 from mapper.errors import InputError
 from mapper.extents import bind_extents
 from mapper.program import ZERO_PRESERVING, Access, Program, Statement
@@ -84,29 +85,16 @@ def effectual_multiplies(statement: Statement, tensors: Mapping[str, SparseTenso
     for operand in statement.operands:
         tensor = tensors[operand.tensor]
         stored = (tensor.values != 0) | operand.pattern
-        ones.append(_Entries(operand.indices, tensor.coords[:, stored], np.ones(int(stored.sum()))))
-    tuples = float(_product(ones, ()).values.sum())
+        ones.append(Entries(operand.indices, tensor.coords[:, stored], np.ones(int(stored.sum()))))
+    tuples = float(product(ones, ()).values.sum())
     if tuples >= 2**53:
         raise InputError(f"{statement} has about {tuples:.3g} products, more than can be counted exactly")
     return int(tuples) * (valued - 1)
 
 
-@dataclass(frozen=True, slots=True)
-class _Entries:
-    """Unique stored entries, in any order: one row of ``coords`` per index."""
-
-    indices: tuple[str, ...]
-    coords: Coords
-    values: Values
-
-    def columns(self, indices: Sequence[str]) -> Coords:
-        """int64[len(indices), nnz]: coordinates of these indices."""
-        return self.coords[[self.indices.index(i) for i in indices]]
-
-
-def _read(operand: Access, known: Mapping[str, SparseTensor]) -> _Entries:
+def _read(operand: Access, known: Mapping[str, SparseTensor]) -> Entries:
     tensor = known[operand.tensor]
-    return _Entries(operand.indices, tensor.coords, np.ones(tensor.nnz) if operand.pattern else tensor.values)
+    return Entries(operand.indices, tensor.coords, np.ones(tensor.nnz) if operand.pattern else tensor.values)
 
 
 def _contract(statement: Statement, known: Mapping[str, SparseTensor], extents: Mapping[str, int]) -> SparseTensor:
@@ -114,32 +102,14 @@ def _contract(statement: Statement, known: Mapping[str, SparseTensor], extents: 
     target = statement.target.indices
     with np.errstate(invalid="ignore", over="ignore", divide="ignore"):
         if statement.combine == "mul" and statement.reduction != "max":
-            entries = _product(operands, target)
+            entries = product(operands, target)
         else:
-            entries = operands[0] if len(operands) == 1 else _paired(statement.combine, *operands)
-            entries = _reduce(entries, set(target), np.maximum if statement.reduction == "max" else np.add)
+            entries = operands[0] if len(operands) == 1 else paired(_COMBINE[statement.combine], *operands)
+            entries = reduced(entries, set(target), np.maximum if statement.reduction == "max" else np.add)
         if statement.reduction == "mean":
             share = 1.0 / math.prod(extents[i] for i in statement.reduced)
-            entries = _Entries(entries.indices, entries.coords, entries.values * share)
+            entries = Entries(entries.indices, entries.coords, entries.values * share)
         return _tensor(statement, entries, extents)
-
-
-def _paired(combine: str, left: _Entries, right: _Entries) -> _Entries:
-    """Both operands where both are stored, over the indices of either."""
-    shared = [i for i in left.indices if i in right.indices]
-    rank, distinct = _rank(np.concatenate([left.columns(shared), right.columns(shared)], axis=1))
-    mine, theirs = rank[: left.values.size], rank[left.values.size :]
-    order = np.argsort(theirs, kind="stable")
-    count = np.bincount(theirs, minlength=distinct.size)
-    start = np.concatenate([[0], np.cumsum(count)])
-    copies = count[mine]
-    at_left = np.repeat(np.arange(mine.size), copies)
-    within = np.arange(at_left.size) - np.repeat(np.cumsum(copies) - copies, copies)
-    at_right = order[np.repeat(start[mine], copies) + within]
-    alone = [i for i in right.indices if i not in shared]
-    coords = np.concatenate([left.coords[:, at_left], right.columns(alone)[:, at_right]])
-    values = _COMBINE[combine](left.values[at_left], right.values[at_right])
-    return _Entries((*left.indices, *alone), coords, values)
 
 
 def _add(statement: Statement, known: Mapping[str, SparseTensor], extents: Mapping[str, int]) -> SparseTensor:
@@ -153,11 +123,11 @@ def _add(statement: Statement, known: Mapping[str, SparseTensor], extents: Mappi
         _check_size(statement, stored.values.size * copies)
         every = np.tile(np.indices(grid, dtype=np.int64).reshape(len(grid), copies), stored.values.size)
         coords = np.concatenate([np.repeat(stored.coords, copies, axis=1), every])
-        entries = _Entries((*operand.indices, *missing), coords, np.repeat(sign * stored.values, copies))
-        parts.append(_Entries(indices, entries.columns(indices), entries.values))
+        entries = Entries((*operand.indices, *missing), coords, np.repeat(sign * stored.values, copies))
+        parts.append(Entries(indices, entries.columns(indices), entries.values))
     coords = np.concatenate([p.coords for p in parts], axis=1)
     with np.errstate(invalid="ignore", over="ignore"):
-        return _tensor(statement, _Entries(indices, coords, np.concatenate([p.values for p in parts])), extents)
+        return _tensor(statement, Entries(indices, coords, np.concatenate([p.values for p in parts])), extents)
 
 
 def _map(statement: Statement, known: Mapping[str, SparseTensor], extents: Mapping[str, int]) -> SparseTensor:
@@ -167,13 +137,13 @@ def _map(statement: Statement, known: Mapping[str, SparseTensor], extents: Mappi
         _check_size(statement, math.prod(shape))
         dense = SparseTensor(shape, entries.columns(indices), entries.values).to_dense()
         every = np.indices(shape, dtype=np.int64).reshape(len(shape), dense.size)
-        entries = _Entries(indices, every, dense.reshape(-1))
+        entries = Entries(indices, every, dense.reshape(-1))
     with np.errstate(invalid="ignore", over="ignore", divide="ignore"):
         values = _mapped(statement, entries.values)
     if statement.function == "sparse_relu":
         kept = values > 0
-        entries, values = _Entries(entries.indices, entries.coords[:, kept], entries.values[kept]), values[kept]
-    return _tensor(statement, _Entries(entries.indices, entries.coords, values), extents)
+        entries, values = Entries(entries.indices, entries.coords[:, kept], entries.values[kept]), values[kept]
+    return _tensor(statement, Entries(entries.indices, entries.coords, values), extents)
 
 
 def _mapped(statement: Statement, values: Values) -> Any:
@@ -215,7 +185,7 @@ def _view(statement: Statement, known: Mapping[str, SparseTensor], extents: Mapp
 _STATEMENTS = {"contract": _contract, "add": _add, "map": _map, "view": _view}
 
 
-def _tensor(statement: Statement, entries: _Entries, extents: Mapping[str, int]) -> SparseTensor:
+def _tensor(statement: Statement, entries: Entries, extents: Mapping[str, int]) -> SparseTensor:
     """The result of ``statement``; entries at one position are summed."""
     indices = statement.target.indices
     summed = SparseTensor.from_coo(tuple(extents[i] for i in indices), entries.columns(indices), entries.values)
@@ -225,85 +195,3 @@ def _tensor(statement: Statement, entries: _Entries, extents: Mapping[str, int])
 def _check_size(statement: Statement, entries: int) -> None:
     if entries > MAX_ENTRIES:
         raise InputError(f"{statement} would store {entries} entries, at most {MAX_ENTRIES} can be evaluated")
-
-
-def _product(operands: Sequence[_Entries], target: tuple[str, ...]) -> _Entries:
-    """Product of all operands, reduced to ``target`` as early as the later operands allow. After the first, an operand
-    that shares an index with what is multiplied already comes before one that does not."""
-    result, left = operands[0], list(operands[1:])
-    while left:
-        operand = next((o for o in left if {*o.indices} & {*result.indices}), left[0])
-        left = [o for o in left if o is not operand]
-        later = {*target, *(i for o in left for i in o.indices)}
-        reduced = _reduce(result, {*operand.indices, *later})
-        result = _multiply(reduced, _reduce(operand, {*reduced.indices, *later}), later)
-    return _reduce(result, set(target))
-
-
-def _reduce(entries: _Entries, keep: set[str], combine: np.ufunc = np.add) -> _Entries:
-    """Sum, or reduction by another ufunc, over every index outside ``keep``."""
-    kept = tuple(i for i in entries.indices if i in keep)
-    if len(kept) == len(entries.indices):
-        return entries
-    columns = entries.columns(kept)
-    rank, first = _rank(columns)
-    if combine is np.add:
-        return _Entries(kept, columns[:, first], np.bincount(rank, entries.values, first.size).astype(np.float64))
-    order = np.argsort(rank, kind="stable")
-    starts = np.searchsorted(rank[order], np.arange(first.size))
-    values = combine.reduceat(entries.values[order], starts) if first.size else entries.values
-    return _Entries(kept, columns[:, first], values)
-
-
-def _multiply(left: _Entries, right: _Entries, later: set[str]) -> _Entries:
-    """Product of two operands, summed over shared indices outside ``later``.
-
-    It is one matrix product: rows are what ``left`` keeps, columns what ``right`` alone has, and the inner side
-    ranks the shared indices, kept ones included, which makes the product block diagonal in those.
-    """
-    shared = [i for i in left.indices if i in right.indices]
-    rows = [i for i in left.indices if i in later]
-    columns = [i for i in right.indices if i not in shared]
-    row, row_first = _rank(left.columns(rows))
-    column, column_first = _rank(right.columns(columns))
-    inner, distinct = _rank(np.concatenate([left.columns(shared), right.columns(shared)], axis=1))
-    left_at, right_at = (row, inner[: row.size]), (inner[row.size :], column)
-    shapes = (row_first.size, distinct.size), (distinct.size, column_first.size)
-
-    def matrix(left_values: Values, right_values: Values) -> Any:
-        a = scipy.sparse.csr_array((left_values, left_at), shapes[0])
-        result = a @ scipy.sparse.csr_array((right_values, right_at), shapes[1])
-        result.sort_indices()
-        return result
-
-    stored, product = matrix(np.ones(row.size), np.ones(column.size)), matrix(left.values, right.values)
-    values = product.data
-    if product.nnz < stored.nnz:  # scipy drops sums that cancel
-        values = np.zeros(stored.nnz)
-        values[np.searchsorted(_flat(stored), _flat(product))] = product.data
-    at_row, at_column = row_first[_rows(stored)], column_first[stored.indices]
-    coords = np.concatenate([left.columns(rows)[:, at_row], right.columns(columns)[:, at_column]])
-    return _Entries((*rows, *columns), coords, values)
-
-
-def _rows(matrix: Any) -> Coords:
-    """Row of every stored entry of a CSR matrix."""
-    return np.repeat(np.arange(matrix.shape[0], dtype=np.int64), np.diff(matrix.indptr))
-
-
-def _flat(matrix: Any) -> Coords:
-    """Row-major position of every stored entry of a CSR matrix, ascending when its indices are sorted."""
-    return np.asarray(_rows(matrix) * matrix.shape[1] + matrix.indices)
-
-
-def _rank(columns: Coords) -> tuple[Coords, Coords]:
-    """Dense rank of every column of coordinates in lexicographic order, and a column that has each rank."""
-    key = np.zeros(columns.shape[1], dtype=np.int64)
-    for row in columns:
-        extents = [int(part.max(initial=0)) + 1 for part in (key, row)]
-        if math.prod(extents) > np.iinfo(np.int64).max:  # ranks are below the number of columns: they always fit
-            key, row = (np.unique(part, return_inverse=True)[1] for part in (key, row))
-            extents[1] = int(row.max()) + 1
-        key = key * extents[1] + row
-    _, first, rank = np.unique(key, return_index=True, return_inverse=True)
-    return rank, first

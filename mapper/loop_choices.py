@@ -90,7 +90,7 @@ class LoopChoices:
         number, rank = divmod(number, len(cell.ranks))
         number, order = divmod(number, len(cell.places))
         chosen = dict[LogicalIndex, int]()
-        for leader, extents in self._extents.get(at) or self._extents_at(at):
+        for leader, extents in self._extents[at] if at in self._extents else self._extents_at(at):
             number, n = divmod(number, len(extents))
             chosen[leader] = extents[n]
         tiles = tuple([(x, chosen[x]) for x in self.region.tile_order(cell.tiled, cell.places[order])])

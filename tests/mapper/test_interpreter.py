@@ -13,7 +13,7 @@ import scipy.special
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mapper import interpreter, synthetic
+from mapper import synthetic
 from mapper.datasets import find_data, load_tensor
 from mapper.errors import InputError
 from mapper.interpreter import effectual_multiplies, evaluate
@@ -258,14 +258,6 @@ def test_extents_whose_product_exceeds_64_bits() -> None:
 def stored(tensor: SparseTensor) -> dict[tuple[int, ...], float]:
     """Entries by coordinates."""
     return dict(zip(map(tuple, tensor.coords.T.tolist()), tensor.values.tolist(), strict=True))
-
-
-def test_rank_is_lexicographic_also_when_keys_overflow() -> None:
-    far = 2**62
-    columns = np.array([[far, 0, far, far], [5, far, 5, 4], [far, 1, far, 0]])
-    rank, first = interpreter._rank(columns)
-    assert rank.tolist() == [2, 0, 2, 1]
-    assert first.tolist() == [1, 3, 0]
 
 
 def test_effectual_multiplies_of_other_statements() -> None:
