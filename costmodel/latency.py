@@ -92,7 +92,7 @@ def _waiting(compute: float, moved: Sequence[Transfer], firsts: Sequence[float],
 def _port_cycles(transfer: Transfer, machine: Machine) -> float:
     """Cycles that a memory port waits in the lane where it waits longest: for its requests one after the other, and
     no less than its bursts in flight and, for loads, the ports of its buffer allow."""
-    if not transfer.requests or not transfer.turns.any():
+    if not transfer.requests:
         return 0.0
     channels, direction = machine.dram_channels or 1, transfer.traffic.direction
     bursts = transfer.burst_bytes / transfer.requests / machine.dram_burst_bytes

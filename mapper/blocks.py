@@ -102,8 +102,8 @@ def grid_kinds(kinds: Kinds) -> Kinds:
 def block_plan(workload: Workload, mapping: Mapping, machine: Machine, number: int) -> BlockPlan | None:
     """How a statement is made by blocks, None where it is made element by element: on a machine without block units,
     or unless it is an unfused sum of products of two stored operands, at least one of them in blocks, that share the
-    innermost reduced index; tiles are multiples of block sides, and lanes divide the result along tiles or
-    indices that are not blocked."""
+    innermost reduced index; tiles are multiples of block sides, and lanes divide the result along tiles or indices that
+    are not blocked."""
     statement, loops = workload.program.statements[number], mapping.loops[number]
     if not machine.block_operations_per_cycle or machine.fifo_depth is None or not _alone(workload, mapping, number):
         return None

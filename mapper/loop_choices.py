@@ -31,6 +31,9 @@ Lanes = tuple[tuple[LogicalIndex, int], ...]
 
 Flags = npt.NDArray[np.bool_]
 
+Limits = tuple[dict[LogicalIndex, str], dict[str, tuple[bool, ...]] | None]
+"""What a statement calls its logical indices, and what FIFOs leave of their extents (``drain_limits``)."""
+
 
 @dataclass(frozen=True, slots=True)
 class RegionChoice:
@@ -62,22 +65,24 @@ class LoopChoices:
     ) -> None:  # fmt: skip
         self.workload, self.region, self.lanes, self.partitions = workload, region, lanes, partitions
         self._depth, met = depth or 0, meetings(region.program, region.statements)
-        self._drained = () if depth is None else met.drained
+        self._drained, self._joined = ((), ()) if depth is None else (met.drained, met.joined)
         self._always = [leader for leader, extents in tiles.items() if 0 not in extents]
         self._maybe = [leader for leader, extents in tiles.items() if 0 in extents]
         self._tiles = {leader: tuple([e for e in extents if e]) for leader, extents in tiles.items()}
         self._extents = dict[int, list[tuple[LogicalIndex, tuple[int, ...]]]]()
-        self._held = depth is None or not met.joined  # as long as no cell turns out to need more choices to tell
 
     @property
     def count(self) -> int:
         """Number of choices."""
         return self._running[-1]
 
-    @property
+    @cached_property
     def held(self) -> bool:
         """Whether FIFOs are known to hold the streams of every choice there is."""
-        return self.count > 0 and self._held
+        if not self.count or self._joined or self._concerned != self._told_apart:
+            return False
+        limits = (found for apart in {*self._apart} for cell in self._cells for found in self._limits(cell, apart))
+        return all(len(found or ()) <= 1 for _, found in limits) if self._told_apart else True
 
     def unrank(self, number: int) -> RegionChoice:
         """Choice ``number`` of ``count``."""
@@ -134,15 +139,16 @@ class LoopChoices:
             for rank, place in itertools.product(ranks, every)
         ]
 
+    @property
+    def _concerned(self) -> bool:
+        """Whether some accumulator may let go of too much."""
+        return any(d.met for d in self._drained) or any(map(any, self._apart))
+
     @cached_property
     def _told_apart(self) -> bool:
         """Whether every order is a cell of its own."""
-        if not any(d.met for d in self._drained) and not any(map(any, self._apart)):
-            return False
         places = sum(map(self.region.tile_order_count, self._subsets()))
-        few = self.region.order_count * places <= MOST_CELLS
-        self._held &= few
-        return few
+        return self._concerned and self.region.order_count * places <= MOST_CELLS
 
     def _subsets(self) -> Iterator[frozenset[LogicalIndex]]:
         """The sets of indices that may be tiled."""
@@ -187,19 +193,23 @@ class LoopChoices:
 
     def _restrict(self, allowed: Flags, cell: _Cell, apart: tuple[bool, ...]) -> None:
         """Takes from the extents of a cell what FIFOs do not hold."""
-        orders = dict(zip(self.region.statements, self.region.order(cell.ranks[0]), strict=True))
-        tiled = self.region.tile_order(cell.tiled, cell.places[0])
-        for drained, parts in zip(self._drained, apart, strict=True):
-            own, number = self.own[drained.statement], drained.statement
-            offered = tuple([(own[x], self._tiles[x]) for x in tiled if x in own])
-            limits = drain_limits(self.workload, drained, orders[number], offered, parts, self._depth)
+        for own, limits in self._limits(cell, apart):
             if limits is None:
                 allowed[:] = False
                 return
-            self._held &= len(limits) <= 1
             for n, leader in enumerate(self._tiles):
                 if limits and (row := limits.get(own.get(leader, ""))):
                     allowed[n, : len(row)] &= row
+
+    def _limits(self, cell: _Cell, apart: tuple[bool, ...]) -> Iterator[Limits]:
+        """What each statement that reduces leaves of the extents of a cell of one order."""
+        orders = dict(zip(self.region.statements, self.region.order(cell.ranks[0]), strict=True))
+        tiled = self.region.tile_order(cell.tiled, cell.places[0])
+        for drained, parts in zip(self._drained, apart, strict=True):
+            own = self.own[drained.statement]
+            offered = tuple([(own[x], self._tiles[x]) for x in tiled if x in own])
+            order = orders[drained.statement]
+            yield own, drain_limits(self.workload, drained, order, offered, parts, self._depth)
 
     @property
     def _most(self) -> int:
