@@ -79,10 +79,9 @@ def _loads(nest: Nest, n: int, depth: int, sizes: TileSizes, visits: Floats, mac
     if alike and (machine.buffer_bytes is None or size.sum() <= machine.buffer_bytes):
         return np.minimum(visits, _copies(nest, n, sizes))
     room = int(size.sum()) if machine.buffer_bytes is None else machine.buffer_bytes
-    found = replay(nest, n, depth, nest.tile_depth(n), sizes, float(visits.sum()), room)
+    found = replay(nest, n, depth, nest.tile_depth(n), sizes, visits, room)
     if found.returns is not None:
-        once = np.minimum(visits, _copies(nest, n, sizes))
-        return np.asarray(once + (visits - once) * found.returns)
+        return np.asarray(found.loads + (visits - found.loads) * found.returns)
     if found.followed.size == size.size:
         return found.loads
     rate = float((found.loads * size).sum() / max(1e-9, float((found.visits * size).sum())))

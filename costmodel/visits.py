@@ -1,11 +1,11 @@
 """Replay of the visits of an operand's tiles, for policies under which it counts which tile came first.
 
 Visits are listed in loop order from the joined prefixes, lane by lane, and run through a buffer. Up to
-``REPLAYED_VISITS`` of them, of ``keep`` some times as many, the replay is exact. Beyond, ``keep`` follows only some
-tiles of the operand, taken by a hash of their number, in a buffer that is smaller by their share of all bytes
-(spatially hashed sampling as in SHARDS, USENIX FAST 2015); the others are fetched at the rate of these. Where recent
-tiles stay, it is stretches of the walk that are replayed instead (``costmodel.stretches``), each in one lane: tiles
-come in cycles, and whether a cycle fits the buffer no sample of tiles tells.
+``REPLAYED_VISITS`` of them the replay is exact. Beyond, ``keep`` follows only some tiles of the operand, taken by a
+hash of their number, in a buffer that is smaller by their share of all bytes (spatially hashed sampling as in SHARDS,
+USENIX FAST 2015); the others are fetched at the rate of these. Where recent tiles stay, it is stretches of the walk
+that are replayed instead (``costmodel.stretches``): tiles come in cycles, and whether a cycle fits the buffer no sample
+of tiles tells. Cycles differ along a walk, so that many short stretches tell more than few long ones.
 """
 
 from __future__ import annotations
@@ -24,26 +24,24 @@ from costmodel.stretches import stretches
 from costmodel.tiles import TileSizes
 from mapper.residency import KEEP, OVERBOOKED
 
-REPLAYED_VISITS = 60_000
+REPLAYED_VISITS = 150_000
 """Visits that are listed at most, about."""
-
-KEEP_TIMES = 3
-"""How many times as many for ``keep``, where only first visits go through the buffer one by one."""
 
 FOLLOWED_TILES = 64
 """Tiles that are followed at least."""
 
-STRETCHES = 4, 2
-"""Stretches of a walk that are replayed, and how many longer ones where short ones would not see tiles return."""
+STRETCHES = 2, 16
+"""The fewest and the most stretches of a walk that are replayed."""
 
 CYCLES = 3
-"""Cycles of tiles that a stretch should have."""
+"""Cycles of tiles that a stretch should have: the first fills the buffer."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Replay:
-    """``loads`` and ``visits`` of every tile that was ``followed``, summed over lanes; 0 for the others. ``returns``:
-    share of the bytes of returning visits that are loaded, where stretches of the walk stand for all of it."""
+    """``loads`` and ``visits`` of every tile that was ``followed``, summed over lanes; 0 for the others. None is where
+    stretches stand for the whole walk: ``loads`` are first visits then, and ``returns`` is the share of the bytes of
+    all others that are loaded."""
 
     loads: Floats
     visits: Floats
@@ -51,22 +49,23 @@ class Replay:
     returns: float | None = None
 
 
-def replay(nest: Nest, n: int, depth: int, tile_depth: int, sizes: TileSizes, visits: float, room: int) -> Replay:
+def replay(nest: Nest, n: int, depth: int, tile_depth: int, sizes: TileSizes, visits: Floats, room: int) -> Replay:
     """Replays operand ``n``, whose tile load is below the first ``depth`` loops and last tile loop at ``tile_depth``,
-    in a buffer of ``room`` bytes; there are about ``visits``. Level L2 only."""
+    in a buffer of ``room`` bytes; ``visits`` of every tile, by all lanes, are known. Level L2 only."""
     bytes_of = sizes.descriptor, sizes.total_values, sizes.total_metadata
     key = ("visits", nest.key, n, nest.model.mapping.residency, bytes_of, room)
     return nest.model.statistics.remember(key, lambda: _replay(nest, n, depth, tile_depth, sizes, visits, room))
 
 
-def _replay(nest: Nest, n: int, depth: int, tile_depth: int, sizes: TileSizes, visits: float, room: int) -> Replay:
+def _replay(nest: Nest, n: int, depth: int, tile_depth: int, sizes: TileSizes, visits: Floats, room: int) -> Replay:
     size, tiles, policy = sizes.values + sizes.metadata, sizes.values.size, nest.model.mapping.residency
+    listed = float(visits.sum())
     taken = np.minimum(size, room) if policy == OVERBOOKED else size
-    if policy != KEEP and visits > REPLAYED_VISITS:
+    if policy != KEEP and listed > REPLAYED_VISITS:
         return _returns(nest, n, tile_depth, sizes, taken, visits, room)
-    followed, most = np.arange(tiles), KEEP_TIMES * REPLAYED_VISITS
-    if policy == KEEP and visits > most:
-        count = max(FOLLOWED_TILES, int(tiles * most / visits))
+    followed = np.arange(tiles)
+    if policy == KEEP and listed > REPLAYED_VISITS:
+        count = max(FOLLOWED_TILES, int(tiles * REPLAYED_VISITS / listed))
         followed = np.sort(np.argsort(_hashed(followed), kind="stable")[:count])
     share = float(size[followed].sum() / size.sum())
     leaves, place = nest.visiting(n, depth), _places(nest, n, sizes)
@@ -84,30 +83,34 @@ def _replay(nest: Nest, n: int, depth: int, tile_depth: int, sizes: TileSizes, v
     return Replay(loads * copies, np.bincount(tile, minlength=tiles).astype(np.float64) * copies, followed)
 
 
-def _returns(nest: Nest, n: int, tile_depth: int, sizes: TileSizes, taken: Floats, visits: float, room: int) -> Replay:
-    """Replays stretches. A stretch begins with an empty buffer: what is missed before the first removal is unknown,
-    and of what is missed for the first time afterwards, the share of first visits in the walk are none that return."""
+def _returns(nest: Nest, n: int, tile_depth: int, sizes: TileSizes, taken: Floats, visits: Floats, room: int) -> Replay:
+    """Replays stretches. A stretch begins with empty buffers: what comes before the first removal is not known, and
+    of what is missed for the first time afterwards, the share of first visits in the walk are none that return."""
     leaves, size, place = nest.visiting(n, tile_depth), sizes.values + sizes.metadata, _places(nest, n, sizes)
-    first_visits = size.size / visits
-    loaded = returned = 0.0
-    lanes = math.prod(own.count for own in nest.fixed(tile_depth))
-    alone = min(lanes, KEEP_TIMES) / KEEP_TIMES  # a lane of several is replayed faster than it is listed
-    count, most = STRETCHES[0], int(REPLAYED_VISITS * alone / 2)
-    if CYCLES * min(size.size, lanes * room / max(1.0, float(taken.mean()))) > most / count:
-        count, most = STRETCHES[1], 2 * most
-    for number, part in enumerate(stretches(nest, leaves, tile_depth, count, most // count)):
+    fixed = math.prod(own.count for own in nest.fixed(tile_depth))
+    once = np.minimum(visits, _reaching(nest, tile_depth, place, leaves) * (nest.lanes / fixed))
+    cycle = min(size.size, fixed * room / max(1.0, float(taken.mean())))
+    fewest, most = STRETCHES
+    count = max(fewest, min(most, int(REPLAYED_VISITS / 2 / (CYCLES * cycle))))
+    first_visits, loaded, returned = float(once.sum() / visits.sum()), 0.0, 0.0
+    for part in stretches(nest, leaves, tile_depth, count, REPLAYED_VISITS // (2 * count)):
         lane, tile, time = _timed(nest, tile_depth, tile_depth, place, part)
-        own = np.flatnonzero(np.bincount(lane) != 0)
-        here = np.flatnonzero(lane == own[number * own.size // count]) if own.size else np.zeros(0, np.int64)
-        here = here[in_order(time[here])[1]]
-        lane, tile = lane[here], tile[here]
-        loads, known = recent_loads(lane, tile, taken, room)
-        weight = size[tile] * known
+        order = in_order(time)[1]
+        loads, known = recent_loads(lane[order], tile[order], taken, room)
+        weight = size[tile[order]] * known
         missed, all_known = float((weight * loads).sum()), float(weight.sum())
         fresh = min(missed, first_visits * all_known)
         loaded, returned = loaded + missed - fresh, returned + all_known - fresh
-    none = np.zeros(size.size)
-    return Replay(none, none, np.zeros(0, np.int64), loaded / returned if returned else 0.0)
+    return Replay(once, once, np.zeros(0, np.int64), loaded / returned if returned else 0.0)
+
+
+def _reaching(nest: Nest, depth: int, place: Factor, leaves: list[Leaf]) -> Floats:
+    """How many lanes reach every tile, of those that the loops down to ``depth`` tell apart."""
+    split = nest.fixed(depth)
+    if {own.column for own in split} <= set(place.columns):
+        return np.ones(place.weights.size)
+    points = nest.counter.by(leaves, nest.variables(depth), place.columns, split)
+    return np.bincount(_tiles_at(nest, place, points), minlength=place.weights.size).astype(np.float64)
 
 
 def _hashed(numbers: Ints) -> Ints:
@@ -132,5 +135,10 @@ def _timed(nest: Nest, depth: int, tile_depth: int, place: Factor, leaves: list[
     points = nest.counter.by(leaves, nest.variables(depth), loops, split, ordered=False)
     along = (LANE, *loops) if split else loops
     time = pack([points.column(*c) for c in along], radices(along, nest.counter.extents))
-    tile = place.at([points.column(*c) for c in place.columns], radices(place.columns, nest.extents)).astype(np.int64)
+    tile = _tiles_at(nest, place, points)
     return points.column(*LANE) if split else np.zeros(tile.size, np.int64), tile, time
+
+
+def _tiles_at(nest: Nest, place: Factor, points: Factor) -> Ints:
+    """The number of the tile at every point."""
+    return place.at([points.column(*c) for c in place.columns], radices(place.columns, nest.extents)).astype(np.int64)

@@ -11,19 +11,20 @@ from costmodel.replacement import first_loads, previous_of, recent_loads
 
 def loop_recent(lane: Ints, tile: Ints, taken: Floats, room: int) -> tuple[list[float], list[float]]:
     """Visit by visit, as a buffer would."""
-    loads, known, size = np.zeros(tile.size), np.ones(tile.size), taken.tolist()
+    loads, removed, size = np.zeros(tile.size), np.zeros(tile.size, bool), taken.tolist()
     held, total, current, full = OrderedDict[int, None](), 0.0, -1, False
     for at, (here, now) in enumerate(zip(lane.tolist(), tile.tolist(), strict=True)):
         if here != current:
             held, total, current, full = OrderedDict(), 0.0, here, False
         if now in held:
             held.move_to_end(now)
-            continue
-        loads[at], held[now], total = 1.0, None, total + size[now]
+        else:
+            loads[at], held[now], total = 1.0, None, total + size[now]
         while total > room:
             total, full = total - size[held.popitem(last=False)[0]], True
-        known[at] = float(full)
-    return loads.tolist(), known.tolist()
+        removed[at] = full
+    emptied = [bool(removed[lane == here].any()) for here in lane]
+    return loads.tolist(), np.where(emptied, removed, loads == 0).astype(float).tolist()
 
 
 def loop_first(lane: Ints, tile: Ints, size: Floats, room: float, share: float) -> list[float]:
@@ -72,7 +73,13 @@ def test_the_least_recently_used_goes() -> None:
     tile, size = np.array([0, 1, 0, 2, 0, 0, 1, 0, 2]), np.array([2.0, 2.0, 3.0])
     loads, known = recent_loads(np.zeros(9, np.int64), tile, size, 5)
     assert loads.tolist() == [1, 1, 0, 1, 0, 0, 1, 0, 1]
-    assert known.tolist() == [0, 0, 1, 1, 1, 1, 1, 1, 1]
+    assert known.tolist() == [0, 0, 0, 1, 1, 1, 1, 1, 1]
+
+
+def test_where_nothing_is_removed_hits_are_known() -> None:
+    loads, known = recent_loads(np.array([0, 0, 0, 1, 1]), np.array([0, 1, 0, 1, 1]), np.array([2.0, 3.0]), 5)
+    assert loads.tolist() == [1, 1, 0, 1, 0]
+    assert known.tolist() == [0, 0, 1, 0, 1]
 
 
 def test_where_a_key_stood_last() -> None:

@@ -83,6 +83,24 @@ def test_replays_in_part_are_close(residency: str, monkeypatch: pytest.MonkeyPat
     assert (errors > 1e-9).mean() > 0.05  # some were replayed in part
 
 
+@pytest.mark.parametrize("lanes", [1, 4])
+def test_cycles_that_fit_now_and_then(lanes: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every tile of rows walks a panel of B again; of 24 panels every third is too large for the buffer. With lanes
+    over columns, each loads the rows of A that its columns need."""
+    monkeypatch.setattr("costmodel.visits.REPLAYED_VISITS", 8000)
+    rng = np.random.default_rng(19)
+    full = np.repeat(np.arange(24) % 3 == 0, 4)
+    b = rng.random((48, 96)) < np.where(full, 0.9, 0.1)
+    tensors = {"A": random_tensor(rng, (160, 48), 0.3), "B": SparseTensor.from_dense(b.astype(np.float64))}
+    workload = Workload(parse_program("Z(i,j) = A(i,k) * B(k,j)"), tensors)
+    loops = Loops(("i", "k", "j"), (("j", 4), ("i", 2), ("k", 4)), (("j", lanes, "blocks"),) * (lanes > 1))
+    mapping = Mapping((), (loops,), tuple((t, ("compressed", "compressed")) for t in "ABZ"), "lru")
+    machine = RDA.with_fields(buffer_bytes=1200, dram_burst_bytes=8)
+    traffic = predict_traffic(workload, mapping, machine, statistics=Statistics())
+    for tensor, expected in walked_loads(workload, mapping, machine).items():
+        assert sum(loaded(traffic, tensor)) == pytest.approx(expected.sum(), rel=0.2)
+
+
 def test_a_stretch_is_not_cut_off_by_the_loop_it_begins_in(monkeypatch: pytest.MonkeyPatch) -> None:
     """Eight tiles of rows, four stretches: each begins where one of them ends. B's 48 x 48 tiles come once per tile of
     rows and never fit, so that all of them are loaded eight times."""
