@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
+import numpy as np
+
+from costmodel.factors import Floats
 from costmodel.nest import Nest
 from costmodel.traffic import Transfer
 from costmodel.work import Work
@@ -34,16 +38,29 @@ def region_latency(
     total, bandwidth, lanes = sum(t.burst_bytes for t in moved), machine.streaming_bytes_per_cycle, nests[0].lanes
     firsts = [_first_load(t, lanes) / bandwidth for t in moved]
     compute += machine.dram_latency_cycles + machine.dram_startup_cycles if total else 0
-    ports = [(_port_cycles(t, machine), t.port) for t in moved]
+    ports = [(float(_port_cycles(t, machine).max()), t.port) for t in moved]
+    busy = _busy(works, lanes)
     back = sum(t.burst_bytes for t in moved if (t.traffic.purpose, t.traffic.direction) == ("spill", "read"))
     queued = drain + back / bandwidth * (1 - 1 / lanes)  # a lane's runs come back after those of the others
-    together = _norm([_waiting(compute, moved, firsts, machine), (total - late) / bandwidth - sum(firsts)])
-    together += max(queued, late / bandwidth)
-    apart = _norm([_waiting(compute + drain, moved, firsts, machine), total / bandwidth - sum(firsts)])
+    waiting = _waiting(compute * busy, moved, firsts, machine)
+    together = _norm([waiting.max(), (total - late) / bandwidth - sum(firsts)]) + max(queued, late / bandwidth)
+    waiting = _waiting((compute + drain) * busy, moved, firsts, machine)
+    apart = max(_norm([waiting.max(), total / bandwidth - sum(firsts)]), served(waiting, moved, bandwidth))
     in_step = 1.0 if lanes == 1 else 1.0 / min(w.pieces for w in works)
     fill = FILL_CYCLES_PER_LOOP * sum(len(n.loops) for n in nests)
     limits = [(compute, unit), (drain, "drain"), (total / bandwidth, "memory bandwidth"), *ports]
-    return fill + sum(firsts) + apart + in_step * max(0.0, together - apart), max(limits)[1]
+    return float(fill + sum(firsts) + apart + in_step * max(0.0, together - apart)), max(limits)[1]
+
+
+def _busy(works: Sequence[Work], lanes: int) -> Floats:
+    """How busy every lane is, of the busiest."""
+    cycles = np.max([_over(u.cycles + w.spilling, lanes) for w in works for u in w.units], axis=0)
+    return np.asarray(cycles / max(1.0, float(cycles.max())))
+
+
+def _over(amounts: Floats, lanes: int) -> Floats:
+    """Amounts for every lane; a statement that has other lanes than the first serves them all alike."""
+    return amounts if amounts.size == lanes else np.full(lanes, amounts.max(initial=0.0))
 
 
 def _first_load(transfer: Transfer, lanes: int) -> float:
@@ -75,34 +92,59 @@ def _drain_transfers(nests: Sequence[Nest], moved: Sequence[Transfer]) -> list[t
     return [(made[t.traffic.tensor], t) for t in moved if (t.traffic.purpose, t.traffic.direction) in late]
 
 
-def _norm(cycles: Sequence[float]) -> float:
-    return float(sum(c**SHARPNESS for c in cycles) ** (1 / SHARPNESS))
+def _norm(cycles: Sequence[Any]) -> Any:
+    return sum(c**SHARPNESS for c in cycles) ** (1 / SHARPNESS)
 
 
-def _waiting(compute: float, moved: Sequence[Transfer], firsts: Sequence[float], machine: Machine) -> float:
-    """Cycles of computing and of waiting for memory ports, which overlap but for what is computed on tiles kept from
-    before: nothing is loaded meanwhile. ``firsts``: cycles of a port's first load, which come before."""
-    found = compute
+def _waiting(busy: Floats, moved: Sequence[Transfer], firsts: Sequence[float], machine: Machine) -> Floats:
+    """Cycles of computing, ``busy``, and of waiting for memory ports, in every lane. They overlap but for what is
+    computed on tiles kept from before: nothing is loaded meanwhile. ``firsts``: cycles of a port's first load, which
+    come before."""
+    found = busy
     for transfer, first in zip(moved, firsts, strict=True):
-        port, kept = max(0.0, _port_cycles(transfer, machine) - first), transfer.kept * compute
-        found = max(found, kept + _norm([compute - kept, port]))
+        port = np.maximum(0.0, _over(_port_cycles(transfer, machine), busy.size) - first)
+        kept = _over(transfer.kept, busy.size) * busy
+        found = np.maximum(found, kept + _norm([busy - kept, port]))
     return found
 
 
-def _port_cycles(transfer: Transfer, machine: Machine) -> float:
-    """Cycles that a memory port waits in the lane where it waits longest: for its requests one after the other, and
-    no less than its bursts in flight and, for loads, the ports of its buffer allow."""
-    if not transfer.requests:
+def served(alone: Floats, moved: Sequence[Transfer], bandwidth: float) -> float:
+    """Cycles until the last lane is served by a memory that serves all alike: while it has too much to do, the lane
+    that has most to load gets no more than the others, and ends by itself. ``alone``: cycles of every lane that had
+    the memory to itself; bytes come evenly over them."""
+    load = np.zeros(alone.size)
+    for transfer in moved:
+        turns = _over(transfer.turns, alone.size)
+        load += transfer.burst_bytes * turns / max(1e-9, float(turns.sum()))
+    if not np.ptp(load):
         return 0.0
+    rate, cycles, now = load / np.maximum(1.0, alone), alone, 0.0
+    while cycles.size:
+        slowest = np.sort(rate)
+        level = (bandwidth - np.append(0.0, np.cumsum(slowest[:-1]))) / np.arange(rate.size, 0, -1)
+        limit = next(iter(level[slowest > level]), math.inf)  # those that ask for more get as much
+        speed = np.minimum(1.0, np.divide(limit, rate, out=np.ones(rate.size), where=rate > 0))
+        step = float((cycles / speed).min())
+        now, cycles = now + step, cycles - step * speed
+        going = cycles > 1e-9 * alone.max()
+        rate, cycles = rate[going], cycles[going]
+    return now
+
+
+def _port_cycles(transfer: Transfer, machine: Machine) -> Floats:
+    """Cycles that a memory port waits in every lane: for its requests one after the other, and no less than its bursts
+    in flight and, for loads, the ports of its buffer allow."""
+    if not transfer.requests:
+        return np.zeros(1)
     channels, direction = machine.dram_channels or 1, transfer.traffic.direction
     bursts = transfer.burst_bytes / transfer.requests / machine.dram_burst_bytes
     rate = machine.dram_bytes_per_cycle * (machine.streaming_bytes_per_cycle / machine.bytes_per_cycle)
     each = math.ceil(bursts / channels) * machine.dram_burst_bytes / rate
     if direction == "read":
         each += machine.dram_latency_cycles
-    turns = float(transfer.turns.max(initial=0.0))
-    share = turns / max(turns, float(transfer.turns.sum()))  # of the bytes, that this lane moves
+    turns = transfer.turns
+    share = turns / max(float(turns.max(initial=0.0)), float(turns.sum()))  # of the bytes, that a lane moves
     limits = [turns * (each + HANDSHAKE_CYCLES), share * transfer.burst_bytes / machine.port_bytes_per_cycle(direction)]
     if transfer.traffic.purpose == "load":
         limits.append(share * transfer.traffic.bytes / machine.buffer_fill_bytes_per_cycle)
-    return max(limits)
+    return np.asarray(np.max(limits, axis=0))

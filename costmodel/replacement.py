@@ -61,8 +61,8 @@ def recent_loads(lane: Ints, tile: Ints, taken: Floats, room: int) -> tuple[Floa
 
 
 def first_loads(lane: Ints, tile: Ints, time: Ints, size: Floats, room: float, share: float) -> Floats:
-    """Loads of every tile where the first tiles that fit stay for good, in every lane; ``share``: of the bytes of all
-    tiles that those have which come at all. Visits in any order: ``time`` says it, lane by lane."""
+    """Loads [lane, tile] where the first tiles that fit stay for good; ``share``: of the bytes of all tiles that those
+    have which come at all. Visits in any order: ``time`` says it, lane by lane."""
     place, tiles = lane * size.size + tile, size.size
     visits = np.bincount(place, minlength=tiles * (int(lane.max(initial=0)) + 1))
     begin = np.full(visits.size, np.iinfo(np.int64).max)
@@ -71,7 +71,7 @@ def first_loads(lane: Ints, tile: Ints, time: Ints, size: Floats, room: float, s
     turns = came[np.argsort(begin[came])]
     for turn in np.split(turns, firsts(turns // tiles)[1:]):
         loads[turn[_admitted(size[turn % tiles], room, share)]] = 1.0
-    return np.asarray(loads.reshape(-1, tiles).sum(axis=0))
+    return loads.reshape(-1, tiles)
 
 
 def _admitted(size: Floats, room: float, share: float) -> Ints:

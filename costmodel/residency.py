@@ -36,10 +36,12 @@ class _Panels:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Fetches:
-    """Per tile, by all lanes: ``loads`` of the whole, and ``tails``, walks of a resident tile whose tail streams."""
+    """Per tile, by all lanes: ``loads`` of the whole, and ``tails``, walks of a resident tile whose tail streams.
+    ``missed``: share of the visits that load, for each of the lanes that they differ in, where that is known."""
 
     loads: Floats
     tails: Floats
+    missed: Floats | None = None
 
 
 def tail_bytes(sizes: TileSizes, machine: Machine) -> Floats:
@@ -59,8 +61,9 @@ def fetches(nest: Nest, n: int, depth: int, sizes: TileSizes, machine: Machine) 
         return Fetches(walks * copies, none)
     tile_depth = nest.tile_depth(n)
     visits = walks if depth == tile_depth else np.minimum(walks, _visits(nest, n, tile_depth, sizes, None))
+    missed = None
     if nest.model.level == "L2":
-        loads = _loads(nest, n, depth, sizes, visits * copies, machine)
+        loads, missed = _loads(nest, n, depth, sizes, visits * copies, machine)
     elif policy != KEEP:
         loads = _recently_used(nest, n, tile_depth, sizes, visits, machine) * copies
     else:
@@ -68,26 +71,29 @@ def fetches(nest: Nest, n: int, depth: int, sizes: TileSizes, machine: Machine) 
         kept = 1.0 if machine.buffer_bytes is None else min(1.0, machine.buffer_bytes / max(1e-9, whole))
         loads = (visits - kept * np.maximum(0.0, visits - 1.0)) * copies
     if policy != OVERBOOKED:
-        return Fetches(loads, none)
+        return Fetches(loads, none, missed)
     return Fetches(loads, np.where(tail_bytes(sizes, machine) > 0, np.maximum(0.0, walks * copies - loads), 0.0))
 
 
-def _loads(nest: Nest, n: int, depth: int, sizes: TileSizes, visits: Floats, machine: Machine) -> Floats:
-    """Loads of whole tiles by all lanes, replayed unless every tile stays. Level L2 only."""
+def _loads(
+    nest: Nest, n: int, depth: int, sizes: TileSizes, visits: Floats, machine: Machine
+) -> tuple[Floats, Floats | None]:
+    """Loads of whole tiles by all lanes and what share of its visits each lane loads, replayed unless every tile stays.
+    Level L2 only."""
     size = sizes.values + sizes.metadata
     alike = set(nest.fixed(depth)) <= set(_told(nest, n, sizes))
     if alike and (machine.buffer_bytes is None or size.sum() <= machine.buffer_bytes):
-        return np.minimum(visits, _copies(nest, n, sizes))
+        return np.minimum(visits, _copies(nest, n, sizes)), None
     room = int(size.sum()) if machine.buffer_bytes is None else machine.buffer_bytes
     found = replay(nest, n, depth, nest.tile_depth(n), sizes, visits, room)
     if found.returns is not None:
-        return np.asarray(found.loads + (visits - found.loads) * found.returns)
+        return found.loads + (visits - found.loads) * found.returns, found.missed
     if found.followed.size == size.size:
-        return found.loads
+        return found.loads, found.missed
     rate = float((found.loads * size).sum() / max(1e-9, float((found.visits * size).sum())))
     loads = np.maximum(visits * rate, np.minimum(visits, 1.0))
     loads[found.followed] = found.loads[found.followed]
-    return loads
+    return loads, found.missed
 
 
 def _recently_used(nest: Nest, n: int, depth: int, sizes: TileSizes, visits: Floats, machine: Machine) -> Floats:

@@ -10,7 +10,7 @@ At level L2 the loads of ``residency: none`` are exact.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -55,7 +55,7 @@ class Transfer:
     """Traffic of one statement's port: ``requests`` in all lanes, ``burst_bytes`` moved when whole bursts count.
 
     ``turns``: how often a lane waits for the memory, requests in flight together counted once; ``kept``: share of
-    the visits of tiles that need no request.
+    its visits of tiles that need no request.
     """
 
     traffic: TensorTraffic
@@ -63,7 +63,7 @@ class Transfer:
     burst_bytes: float
     turns: Floats
     port: str
-    kept: float = 0.0
+    kept: Floats = field(default_factory=lambda: np.zeros(1))
 
 
 def predict_traffic(
@@ -155,12 +155,16 @@ def _load(nest: Nest, n: int, machine: Machine) -> Transfer:
     moved, requests = float((loads * whole + tails * rest).sum()), float((loads + tails).sum())
     share = requests / max(1.0, float(reached.sum()))
     fibers = np.minimum(nest.joined(depth - 1), reached) if depth else reached
-    waited, ahead = share, tiles_ahead(machine, nest.model.mapping.residency)
+    ahead, shares = tiles_ahead(machine, nest.model.mapping.residency), np.full(nest.lanes, share)
+    if found.missed is not None and requests:
+        missed = nest.over_lanes(found.missed, nest.fixed(depth))
+        shares = missed * requests / float((missed * reached).sum())
+    waited = shares
     if nest.model.mapping.residency == OVERBOOKED:  # walks of a resident tile stand between the requests in flight
-        waited = -np.expm1(ahead * np.log1p(-min(share, 1 - 1e-15)))
-    turns = _load_turns(reached * waited, fibers * min(1.0, share), ahead) * lockstep(nest, machine)
+        waited = -np.expm1(ahead * np.log1p(-np.minimum(shares, 1 - 1e-15)))
+    turns = _load_turns(reached * waited, fibers * np.minimum(1.0, shares), ahead) * lockstep(nest, machine)
     port = f"load {operand.access.tensor} of S{nest.number}"
-    return Transfer(traffic, requests, moved, turns, port, 1.0 - share)
+    return Transfer(traffic, requests, moved, turns, port, np.maximum(0.0, 1.0 - shares))
 
 
 def _load_turns(requests: Floats, fibers: Floats, ahead: int) -> Floats:

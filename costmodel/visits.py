@@ -41,11 +41,12 @@ CYCLES = 3
 class Replay:
     """``loads`` and ``visits`` of every tile that was ``followed``, summed over lanes; 0 for the others. None is where
     stretches stand for the whole walk: ``loads`` are first visits then, and ``returns`` is the share of the bytes of
-    all others that are loaded."""
+    all others that are loaded. ``missed``: share of the visits that load, for each of the lanes that they differ in."""
 
     loads: Floats
     visits: Floats
     followed: Ints
+    missed: Floats
     returns: float | None = None
 
 
@@ -74,13 +75,18 @@ def _replay(nest: Nest, n: int, depth: int, tile_depth: int, sizes: TileSizes, v
         some = Factor(place.columns, tuple(c[followed] for c in place.coords), np.ones(followed.size))
         leaves[own] = Below(leaves[own].stats, leaves[own].indices, leaves[own].view, some, name)
     lane, tile, time = _timed(nest, depth, tile_depth, place, leaves)
+    lanes = math.prod(own.count for own in nest.fixed(depth))
     if policy == KEEP:
-        loads = first_loads(lane, tile, time, size, float(room), share)
+        found = first_loads(lane, tile, time, size, float(room), share)
+        loads, per_lane = found.sum(axis=0), np.append(found.sum(axis=1), np.zeros(lanes - len(found)))
     else:
         order = in_order(time)[1]
-        loads = bin_sum(tile[order], recent_loads(lane[order], tile[order], taken, room)[0], tiles)
-    copies = nest.lanes / math.prod(own.count for own in nest.fixed(depth))
-    return Replay(loads * copies, np.bincount(tile, minlength=tiles).astype(np.float64) * copies, followed)
+        lane, tile = lane[order], tile[order]
+        each = recent_loads(lane, tile, taken, room)[0]
+        loads, per_lane = bin_sum(tile, each, tiles), bin_sum(lane, each, lanes)
+    came, copies = np.bincount(tile, minlength=tiles).astype(np.float64), nest.lanes / lanes
+    missed = _shares(per_lane, np.bincount(lane, minlength=lanes).astype(np.float64))
+    return Replay(loads * copies, came * copies, followed, missed)
 
 
 def _returns(nest: Nest, n: int, tile_depth: int, sizes: TileSizes, taken: Floats, visits: Floats, room: int) -> Replay:
@@ -93,15 +99,25 @@ def _returns(nest: Nest, n: int, tile_depth: int, sizes: TileSizes, taken: Float
     fewest, most = STRETCHES
     count = max(fewest, min(most, int(REPLAYED_VISITS / 2 / (CYCLES * cycle))))
     first_visits, loaded, returned = float(once.sum() / visits.sum()), 0.0, 0.0
+    per_lane = np.zeros((2, fixed))
     for part in stretches(nest, leaves, tile_depth, count, REPLAYED_VISITS // (2 * count)):
         lane, tile, time = _timed(nest, tile_depth, tile_depth, place, part)
         order = in_order(time)[1]
-        loads, known = recent_loads(lane[order], tile[order], taken, room)
-        weight = size[tile[order]] * known
-        missed, all_known = float((weight * loads).sum()), float(weight.sum())
-        fresh = min(missed, first_visits * all_known)
-        loaded, returned = loaded + missed - fresh, returned + all_known - fresh
-    return Replay(once, once, np.zeros(0, np.int64), loaded / returned if returned else 0.0)
+        lane, tile = lane[order], tile[order]
+        loads, known = recent_loads(lane, tile, taken, room)
+        per_lane += bin_sum(lane, loads * known, fixed), bin_sum(lane, known, fixed)
+        weight = size[tile] * known
+        brought, all_known = float((weight * loads).sum()), float(weight.sum())
+        fresh = min(brought, first_visits * all_known)
+        loaded, returned = loaded + brought - fresh, returned + all_known - fresh
+    missed = np.maximum(first_visits, _shares(*per_lane))
+    return Replay(once, once, np.zeros(0, np.int64), missed, loaded / returned if returned else 0.0)
+
+
+def _shares(parts: Floats, wholes: Floats) -> Floats:
+    """Parts of the wholes; where there is nothing, as in the mean."""
+    mean = float(parts.sum()) / max(1.0, float(wholes.sum()))
+    return np.asarray(np.divide(parts, wholes, out=np.full(parts.size, mean), where=wholes > 0))
 
 
 def _reaching(nest: Nest, depth: int, place: Factor, leaves: list[Leaf]) -> Floats:

@@ -1,0 +1,58 @@
+"""Lanes that share a memory: worked by hand, and against the simulator."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from random_mappings import RDA
+
+from costmodel import Statistics, estimate
+from costmodel.factors import Floats
+from costmodel.latency import served
+from costmodel.traffic import TensorTraffic, Transfer
+from hwsim import Limits
+from mapper.mapping import Loops, Mapping
+from mapper.notation import parse_program
+from mapper.tensor import SparseTensor
+from mapper.workload import Workload
+from tuner.evaluate import evaluate
+
+
+def load(per_lane: Floats) -> Transfer:
+    total = float(per_lane.sum())
+    return Transfer(TensorTraffic("A", "load", "read", total, 0.0), per_lane.size, total, per_lane, "load A")
+
+
+@pytest.mark.parametrize(
+    ("alone", "loaded", "cycles"),
+    [
+        # 30 bytes per cycle, 10 for each: after 30 cycles the first two have theirs, the last has 100 to go, at 20
+        ([10, 10, 20], [300, 300, 400], 35),
+        # the last asks for 10 only, so that the others get 10 as well and end at 30
+        ([10, 10, 40], [300, 300, 400], 40),
+        # nobody is held up: 6 + 20 bytes per cycle
+        ([50, 20], [300, 400], 50),
+        # alike: the memory is all that counts, in the other terms
+        ([10, 10], [600, 600], 0),
+    ],
+)
+def test_a_memory_serves_all_lanes_alike(alone: list[float], loaded: list[float], cycles: float) -> None:
+    assert served(np.array(alone, float), [load(np.array(loaded, float))], 30.0) == pytest.approx(cycles)
+
+
+@pytest.mark.parametrize("channels", [1, 2])
+def test_the_lane_that_loads_most_ends_by_itself(channels: int) -> None:
+    """Of 32 lanes over rows the last has ten times as many entries as any other, and its tiles never come back."""
+    rng = np.random.default_rng(3)
+    a = rng.random((256, 256)) < np.where(np.arange(256) < 248, 0.06, 0.6)[:, None]
+    b = rng.random((256, 64)) < 0.2
+    tensors = {"A": SparseTensor.from_dense(a * 1.0), "B": SparseTensor.from_dense(b * 1.0)}
+    workload = Workload(parse_program("Z(i,j) = A(i,k) * B(k,j)"), tensors)
+    loops = Loops(("i", "k", "j"), (("i", 1), ("k", 2), ("j", 8)), (("i", 32, "blocks"),))
+    mapping = Mapping((), (loops,), tuple((t, ("compressed", "compressed")) for t in "ABZ"))
+    machine = RDA.with_fields(buffer_bytes=512, dram_channels=channels, dram_bytes_per_cycle=4.0)
+    found = estimate(workload, mapping, machine, statistics=Statistics())
+    ran = evaluate(workload, mapping, machine, Limits(max_tokens=10**7))
+    assert ran.failure is None
+    assert ran.latency_cycles > 1.15 * ran.traffic_bytes / machine.bytes_per_cycle
+    assert found.latency_cycles == pytest.approx(ran.latency_cycles, rel=0.05)
