@@ -45,7 +45,9 @@ def region_latency(
     waiting = _waiting(compute * busy, moved, firsts, machine)
     together = _norm([waiting.max(), (total - late) / bandwidth - sum(firsts)]) + max(queued, late / bandwidth)
     waiting = _waiting((compute + drain) * busy, moved, firsts, machine)
-    apart = max(_norm([waiting.max(), total / bandwidth - sum(firsts)]), served(waiting, moved, bandwidth))
+    apart = max(
+        _norm([waiting.max(), total / bandwidth - sum(firsts)]), served(waiting, moved, bandwidth) - sum(firsts)
+    )
     in_step = 1.0 if lanes == 1 else 1.0 / min(w.pieces for w in works)
     fill = FILL_CYCLES_PER_LOOP * sum(len(n.loops) for n in nests)
     limits = [(compute, unit), (drain, "drain"), (total / bandwidth, "memory bandwidth"), *ports]

@@ -115,8 +115,10 @@ def _returns(nest: Nest, n: int, tile_depth: int, sizes: TileSizes, taken: Float
 
 
 def _shares(parts: Floats, wholes: Floats) -> Floats:
-    """Parts of the wholes; where there is nothing, as in the mean."""
-    mean = float(parts.sum()) / max(1.0, float(wholes.sum()))
+    """Parts of the wholes; where there is nothing, as in the mean, and all alike if there are no parts at all."""
+    if not parts.any():
+        return np.ones(parts.size)
+    mean = float(parts.sum() / wholes.sum())
     return np.asarray(np.divide(parts, wholes, out=np.full(parts.size, mean), where=wholes > 0))
 
 
