@@ -37,21 +37,20 @@ def region_latency(
     late = sum(t.burst_bytes * works[n].drained for n, t in _drain_transfers(nests, moved))
     total, bandwidth, lanes = sum(t.burst_bytes for t in moved), machine.streaming_bytes_per_cycle, nests[0].lanes
     firsts = [_first_load(t, lanes) / bandwidth for t in moved]
+    first = sum(firsts)
     compute += machine.dram_latency_cycles + machine.dram_startup_cycles if total else 0
     ports = [(float(_port_cycles(t, machine).max()), t.port) for t in moved]
     busy = _busy(works, lanes)
     back = sum(t.burst_bytes for t in moved if (t.traffic.purpose, t.traffic.direction) == ("spill", "read"))
     queued = drain + back / bandwidth * (1 - 1 / lanes)  # a lane's runs come back after those of the others
     waiting = _waiting(compute * busy, moved, firsts, machine)
-    together = _norm([waiting.max(), (total - late) / bandwidth - sum(firsts)]) + max(queued, late / bandwidth)
+    together = _norm([waiting.max(), (total - late) / bandwidth - first]) + max(queued, late / bandwidth)
     waiting = _waiting((compute + drain) * busy, moved, firsts, machine)
-    apart = max(
-        _norm([waiting.max(), total / bandwidth - sum(firsts)]), served(waiting, moved, bandwidth) - sum(firsts)
-    )
+    apart = max(_norm([waiting.max(), total / bandwidth - first]), served(waiting, moved, bandwidth) - first)
     in_step = 1.0 if lanes == 1 else 1.0 / min(w.pieces for w in works)
     fill = FILL_CYCLES_PER_LOOP * sum(len(n.loops) for n in nests)
     limits = [(compute, unit), (drain, "drain"), (total / bandwidth, "memory bandwidth"), *ports]
-    return float(fill + sum(firsts) + apart + in_step * max(0.0, together - apart)), max(limits)[1]
+    return float(fill + first + apart + in_step * max(0.0, together - apart)), max(limits)[1]
 
 
 def _busy(works: Sequence[Work], lanes: int) -> Floats:
