@@ -2,10 +2,14 @@
 
 A lane that is ahead waits until the others are there, once what it made fills the FIFOs. So such lanes take, piece by
 piece of the result, as long as the busiest of them; over the whole run that is more than the busiest lane's own work
-where the work of a piece lies in few lanes (contiguous lanes over a banded matrix: in one).
+where the work of a piece lies in few lanes (contiguous lanes over a banded matrix: in one). Of a piece only the
+coordinates of one operand are looked at, so that products need not be listed; the operand that tells most counts. What
+finds no partner is taken to be shared among lanes as products are.
 """
 
 from __future__ import annotations
+
+import math
 
 import numpy as np
 
@@ -28,34 +32,33 @@ def lockstep(nest: Nest, machine: Machine) -> float:
 
 
 def _lockstep(nest: Nest, first: int, fifo_depth: int) -> float:
-    depth, outer = len(nest.loops), _pieces(nest, first)
-    if not outer:
-        return 1.0
-    leaves = nest.leaves(depth)
-    found = nest.counter.by(leaves, nest.variables(depth), outer, nest.splits)
-    if not found.weights.size:
-        return 1.0
-    place = pack([found.column(*c) for c in outer], radices(outer, nest.counter.extents))
-    piece = np.unique(place, return_inverse=True)[1]
-    share = min(1.0, nest.target.nnz / found.total)  # entries per product
-    made = np.cumsum(bin_sum(piece, found.weights, int(piece.max()) + 1)) * share
-    window = (made / (SLACK_FIFOS * fifo_depth)).astype(np.int64)[piece]
-    lanes = found.coords[-1]
-    work = np.zeros((int(window.max()) + 1, nest.lanes))
-    np.add.at(work, (window, lanes), found.weights)
-    apart = _apart(nest)
-    together = max(float(work[:, apart == group].max(axis=1).sum()) for group in np.unique(apart))
-    return together / float(work.sum(axis=0).max())
+    depth, worst, apart = len(nest.loops), 1.0, _apart(nest)
+    for columns, passes in _pieces(nest, first).items():
+        found = nest.counter.by(nest.leaves(depth), nest.variables(depth), columns, nest.splits)
+        if not found.weights.size:
+            continue
+        place = pack([found.column(*c) for c in columns], radices(columns, nest.counter.extents))
+        piece = np.unique(place, return_inverse=True)[1]
+        share = min(1.0, nest.target.nnz / found.total) / passes  # entries per product
+        made = np.cumsum(bin_sum(piece, found.weights, int(piece.max()) + 1)) * share
+        window = (made / (SLACK_FIFOS * fifo_depth)).astype(np.int64)[piece]
+        work = np.zeros((int(window.max()) + 1, nest.lanes))
+        np.add.at(work, (window, found.coords[-1]), found.weights)
+        together = max(float(work[:, apart == group].max(axis=1).sum()) for group in np.unique(apart))
+        worst = max(worst, together / float(work.sum(axis=0).max()))
+    return worst
 
 
-def _pieces(nest: Nest, first: int) -> tuple[Column, ...]:
-    """Columns of the loops above the first reduced one, as far as one operand has them all: products need not be
-    listed for these."""
-    found: tuple[Column, ...] = ()
-    for column in nest.variables(first).items():
-        if not any({i for i, _ in (*found, column)} <= set(o.access.indices) for o in nest.operands):
-            break
-        found = (*found, column)
+def _pieces(nest: Nest, first: int) -> dict[tuple[Column, ...], int]:
+    """Columns of the loops above the first reduced one that an operand has, so that products need not be listed for
+    them, and how often the loops between that it lacks pass over them."""
+    every = tuple(nest.variables(first).items())
+    found: dict[tuple[Column, ...], int] = {}
+    for operand in nest.operands:
+        own = [n for n, (index, _) in enumerate(every) if index in operand.access.indices]
+        if own:
+            lacking = [every[n] for n in range(own[-1]) if n not in own]
+            found[tuple(every[n] for n in own)] = math.prod(radices(lacking, nest.counter.extents))
     return found
 
 

@@ -26,9 +26,6 @@ from mapper.schedule import Region
 SLACK_CHANNELS = 2
 """FIFOs in a row that fill while an accumulator drains."""
 
-SEEKING = ("scan", "intersect")
-"""Units whose work does not follow the products: they also pass what finds no partner."""
-
 ROUND_TRIP_HOPS = 6
 """Channels from the fork of a coordinate stream through repeat and array to where two operands meet."""
 
@@ -67,10 +64,7 @@ class Work:
     @property
     def slowest(self) -> tuple[float, str]:
         """(cycles, name) of the unit that takes longest in any lane, drains apart."""
-        return max(
-            (float((u.cycles + self.spilling).max(initial=0.0)) * (1.0 if u.kind in SEEKING else self.lockstep), u.name)
-            for u in self.units
-        )
+        return max((float((u.cycles + self.spilling).max(initial=0.0)) * self.lockstep, u.name) for u in self.units)
 
     @property
     def tokens(self) -> float:

@@ -20,12 +20,14 @@ from mapper.workload import Workload
 KINDS = tuple((t, ("compressed", "compressed")) for t in "ABZ")
 
 
-def banded(parallel: tuple[tuple[str, int, str], ...], tiles: int = 8) -> tuple[Workload, Mapping]:
+def banded(
+    parallel: tuple[tuple[str, int, str], ...], tiles: int = 8, columns: tuple[tuple[str, int], ...] = ()
+) -> tuple[Workload, Mapping]:
     """Blocks of 8 x 8 along the diagonal times a dense matrix: at every row all products lie in one range of k."""
     a = SparseTensor.from_dense(np.kron(np.eye(32), np.ones((8, 8))))
     b = SparseTensor.from_dense(np.ones((256, 32)))
     workload = Workload(parse_program("Z(i,j) = A(i,k) * B(k,j)"), {"A": a, "B": b})
-    loops = Loops(("i", "k", "j"), (("i", tiles), ("k", tiles)), parallel)
+    loops = Loops(("i", "k", "j"), (*columns, ("i", tiles), ("k", tiles)), parallel)
     return workload, Mapping((), (loops,), KINDS)
 
 
@@ -41,13 +43,20 @@ def test_contiguous_lanes_over_a_band_take_turns() -> None:
     assert factor(*banded(())) == 1.0
 
 
+def test_columns_outside_pass_over_the_same_rows() -> None:
+    """Four passes of 8 columns: a tile of rows has 64 entries in each, so that FIFOs hold four. Tiles 8, 16, 24, the
+    last of their lane, are held with the first three of the next, beside which they cost nothing: (32 - 3) / 8."""
+    assert factor(*banded((("k", 4, "block"),), columns=(("j", 8),))) == pytest.approx(3.625)
+
+
 def test_a_single_piece_is_shared_at_will() -> None:
     assert factor(*banded((("k", 4, "block"),), tiles=255)) < 1.3
 
 
+@pytest.mark.parametrize("columns", [(), (("j", 8),)])
 @pytest.mark.parametrize("parallel", [(("k", 4, "block"),), (("i", 2, "block"), ("k", 2, "block")), ()])
-def test_latency_follows(parallel: tuple[tuple[str, int, str], ...]) -> None:
-    workload, mapping = banded(parallel)
+def test_latency_follows(parallel: tuple[tuple[str, int, str], ...], columns: tuple[tuple[str, int], ...]) -> None:
+    workload, mapping = banded(parallel, columns=columns)
     cycles = sum(p.cycles for p in simulated(workload, mapping, RDA))
     assert estimate(workload, mapping, RDA, statistics=Statistics()).latency_cycles == pytest.approx(cycles, rel=0.3)
 
