@@ -144,7 +144,7 @@ def _port_cycles(transfer: Transfer, machine: Machine) -> Floats:
     if direction == "read":
         each += machine.dram_latency_cycles
     turns = transfer.turns
-    share = turns / max(float(turns.max(initial=0.0)), float(turns.sum()))  # of the bytes, that a lane moves
+    share = turns / max(1e-9, float(turns.sum()))  # of the bytes; where nothing is reached none waits
     limits = [turns * (each + HANDSHAKE_CYCLES), share * transfer.burst_bytes / machine.port_bytes_per_cycle(direction)]
     if transfer.traffic.purpose == "load":
         limits.append(share * transfer.traffic.bytes / machine.buffer_fill_bytes_per_cycle)

@@ -149,6 +149,21 @@ def test_empty_tensors_have_estimates() -> None:
             assert np.isfinite(found.latency_cycles) and found.multiplies == 0
 
 
+@pytest.mark.parametrize("residency", ["none", "lru", "keep", "overbooked"])
+def test_an_operand_without_partners_has_an_estimate(residency: str) -> None:
+    """B is empty, so that no prefix is reached, though tiles of X may be loaded before that shows."""
+    rng = np.random.default_rng(1)
+    tensors = {"X": rng.random((5, 6, 4)) < 0.4, "B": np.zeros((6, 3)), "C": rng.random((4, 3)) < 0.8}
+    workload = Workload(
+        parse_program("Z(i,r) = X(i,j,k) * B(j,r) * C(k,r)"),
+        {n: SparseTensor.from_dense(a.astype(np.float64)) for n, a in tensors.items()},
+    )
+    for _ in range(20):
+        mapping = random_mapping(rng, workload, residency)
+        found = estimate(workload, mapping, RDA.with_fields(buffer_bytes=60), statistics=Statistics())
+        assert np.isfinite(found.latency_cycles) and found.multiplies == 0
+
+
 def test_unknown_level() -> None:
     workload, mapping = product()
     with pytest.raises(InputError, match=r"unknown model level 'l2'. Did you mean 'L2'"):

@@ -105,6 +105,7 @@ def test_a_stretch_is_not_cut_off_by_the_loop_it_begins_in(monkeypatch: pytest.M
     """Eight tiles of rows, four stretches: each begins where one of them ends. B's 48 x 48 tiles come once per tile of
     rows and never fit, so that all of them are loaded eight times."""
     monkeypatch.setattr("costmodel.visits.REPLAYED_VISITS", 4000)
+    monkeypatch.setattr("costmodel.visits.STRETCHES", (4, 4))
     tensors = {"A": SparseTensor.from_dense(np.ones((16, 96))), "B": SparseTensor.from_dense(np.ones((96, 96)))}
     workload = Workload(parse_program("Z(i,j) = A(i,k) * B(k,j)"), tensors)
     loops = Loops(("i", "k", "j"), (("i", 2), ("k", 2), ("j", 2)))
