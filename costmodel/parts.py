@@ -12,8 +12,8 @@ import numpy as np
 from costmodel.counting import Leaf
 from costmodel.factors import Column, Factor, radices
 
-Range = tuple[Column, int, int]
-"""A column whose coordinates c are lo <= c < hi."""
+Range = tuple[Column, tuple[int, ...]]
+"""A column whose coordinates lie from a first edge to before the second, or from a third to before a fourth, ..."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,10 +55,13 @@ class Within(Part):
 
     def _inside(self, nodes: Factor) -> np.ndarray:
         inside = np.ones(nodes.weights.size, bool)
-        for column, lo, hi in self.ranges:
+        for column, edges in self.ranges:
             if column in nodes.columns:
                 crd = nodes.column(*column)
-                inside &= (crd >= lo) & (crd < hi)
+                if len(edges) == 2:
+                    inside &= (crd >= edges[0]) & (crd < edges[1])
+                else:
+                    inside &= np.searchsorted(edges, crd, side="right") % 2 == 1
         return inside
 
 

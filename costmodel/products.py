@@ -42,8 +42,11 @@ def needed(index: str, others: Sequence[Sequence[Column]]) -> int | None:
 
 def kept_columns(columns: Sequence[Column], others: Sequence[Sequence[Column]]) -> tuple[Column, ...]:
     """What must stay of a factor's columns: those used elsewhere, no finer than they are used."""
-    uses = ((i, g, needed(i, others)) for i, g in columns)
-    return tuple((i, max(g, use)) for i, g, use in uses if use is not None)
+    finest = dict[str, int]()
+    for used in others:
+        for index, granule in used:
+            finest[index] = min(granule, finest.get(index, granule))
+    return tuple((i, max(g, finest[i])) for i, g in columns if i in finest)
 
 
 def sum_product(

@@ -48,6 +48,8 @@ def recent_loads(lane: Ints, tile: Ints, taken: Floats, room: int) -> tuple[Floa
     bytes_brought, bytes_gone = np.zeros(tile.size + 1), np.zeros(tile.size + 1)
     while True:
         np.cumsum(size * miss[:-1], out=bytes_brought[1:])
+        if not back.size:
+            break
         np.cumsum(size * miss[later], out=bytes_gone[1:])  # all that a lane brought is gone at its end
         lost = bytes_gone[before] < bytes_brought[back] - room
         if (lost == miss[back]).all():

@@ -112,7 +112,7 @@ def _runs(previous: Ints, start: int, room: int) -> int:
     while True:
         at, held = start, 0
         while at < previous.size:
-            new = np.flatnonzero(previous[at : at + stride] < start)
+            new = (previous[at : at + stride] < start).nonzero()[0]
             if held + new.size > room:
                 at += int(new[room - held])
                 break

@@ -17,7 +17,7 @@ import numpy as np
 
 from costmodel.disk_cache import DiskCache, cache_folder
 from costmodel.factors import Floats, Ints
-from costmodel.views import View, coarsens, count_nodes, distinct_points, grouped
+from costmodel.views import View, coarsens, distinct_points, grouped
 from mapper.canonical import content_hash
 from mapper.tensor import SparseTensor
 
@@ -29,9 +29,6 @@ STONES = (16, 8, 4)
 
 SMALL_BYTES = 20_000
 """Size of values that large ones do not push out."""
-
-LARGEST_BITMAP = 2**27
-"""Cells of a view that are marked one by one to count its nodes."""
 
 T = TypeVar("T")
 
@@ -169,15 +166,8 @@ class TensorStatistics:
         if view == self._entries:
             return self.nnz
         if view not in self._known.counts:
-            self._known.counts[view] = self._count(view)
+            self._known.counts[view] = self.nodes(view)[0].size
         return self._known.counts[view]
-
-    def _count(self, view: View) -> int:
-        cells = self.cells(view)
-        if cells > LARGEST_BITMAP or cells > 64 * self.nnz:
-            return self.nodes(view)[0].size
-        base = self._finer(view, self._stone(view), self._known.views, ()) or self._entries
-        return count_nodes(base, self.nodes(base), view, self.shape)
 
     def density(self, view: View) -> float:
         """Share of a view's positions that are nodes."""

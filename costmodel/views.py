@@ -6,13 +6,12 @@ of extent T, an absent mode is projected away.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 
 import numpy as np
 
-from costmodel.factors import Floats, Ints, coarser, distinct, group_sum, pack
+from costmodel.factors import Floats, Ints, coarser, distinct, group_sum
 
 View = tuple[tuple[int, int], ...]
 """(mode, granule) pairs, sorted by mode."""
@@ -60,15 +59,6 @@ def distinct_points(
 ) -> tuple[Ints, ...]:
     """The distinct points of ``keep`` and ``extra`` among those of ``view``, which come in coordinate order."""
     return tuple(_in_pieces(view, points, keep, shape, extra, lambda coords, sizes, _: list(distinct(coords, sizes))))
-
-
-def count_nodes(view: View, points: Sequence[Ints], keep: View, shape: Sequence[int]) -> int:
-    """How many these are, by a mark for every cell of ``keep``."""
-    sizes = sizes_of(keep, shape)
-    seen = np.zeros(math.prod(sizes), bool)
-    for start in range(0, points[0].size, PIECE):
-        seen[pack(coarsened(view, [c[start : start + PIECE] for c in points], keep), sizes)] = True
-    return int(np.count_nonzero(seen))
 
 
 def _in_pieces(

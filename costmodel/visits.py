@@ -74,7 +74,7 @@ def _replay(nest: Nest, n: int, depth: int, tile_depth: int, sizes: TileSizes, v
         own, name = n if len(leaves) > 1 else 0, (followed.size, place.columns)
         some = Factor(place.columns, tuple(c[followed] for c in place.coords), np.ones(followed.size))
         leaves[own] = Below(leaves[own].stats, leaves[own].indices, leaves[own].view, some, name)
-    lane, tile, time = _timed(nest, depth, tile_depth, place, leaves)
+    lane, tile, time, _ = _timed(nest, depth, tile_depth, place, leaves)
     lanes = math.prod(own.count for own in nest.fixed(depth))
     if policy == KEEP:
         found = first_loads(lane, tile, time, size, float(room), share)
@@ -101,15 +101,15 @@ def _returns(nest: Nest, n: int, tile_depth: int, sizes: TileSizes, taken: Float
     first_visits, loaded, returned = float(once.sum() / visits.sum()), 0.0, 0.0
     per_lane = np.zeros((2, fixed))
     for part in stretches(nest, leaves, tile_depth, count, REPLAYED_VISITS // (2 * count)):
-        lane, tile, time = _timed(nest, tile_depth, tile_depth, place, part)
+        lane, tile, time, points = _timed(nest, tile_depth, tile_depth, place, part.leaves)
         order = in_order(time)[1]
-        lane, tile = lane[order], tile[order]
-        loads, known = recent_loads(lane, tile, taken, room)
+        lane, tile, stretch = lane[order], tile[order], part.of(points)[order]
+        loads, known = recent_loads(lane * part.count + stretch, tile, taken, room)
         per_lane += bin_sum(lane, loads * known, fixed), bin_sum(lane, known, fixed)
         weight = size[tile] * known
-        brought, all_known = float((weight * loads).sum()), float(weight.sum())
-        fresh = min(brought, first_visits * all_known)
-        loaded, returned = loaded + brought - fresh, returned + all_known - fresh
+        brought, all_known = (bin_sum(stretch, amount, part.count) for amount in (weight * loads, weight))
+        fresh = np.minimum(brought, first_visits * all_known)
+        loaded, returned = loaded + float((brought - fresh).sum()), returned + float((all_known - fresh).sum())
     missed = np.maximum(first_visits, _shares(*per_lane))
     return Replay(once, once, np.zeros(0, np.int64), missed, loaded / returned if returned else 0.0)
 
@@ -127,7 +127,7 @@ def _reaching(nest: Nest, depth: int, place: Factor, leaves: list[Leaf]) -> Floa
     split = nest.fixed(depth)
     if {own.column for own in split} <= set(place.columns):
         return np.ones(place.weights.size)
-    points = nest.counter.by(leaves, nest.variables(depth), place.columns, split)
+    points = nest.counter.by(leaves, nest.variables(depth), place.columns, split, ordered=False)
     return np.bincount(_tiles_at(nest, place, points), minlength=place.weights.size).astype(np.float64)
 
 
@@ -141,20 +141,22 @@ def _places(nest: Nest, n: int, sizes: TileSizes) -> Factor:
     return Factor(columns, sizes.coords, np.arange(sizes.values.size, dtype=np.float64))
 
 
-def _timed(nest: Nest, depth: int, tile_depth: int, place: Factor, leaves: list[Leaf]) -> tuple[Ints, Ints, Ints]:
-    """(lane, tile, time) of every visit, in any order; times grow from visit to visit, lane by lane. Only such prefixes
-    of the tile loops below which a walk begins."""
+def _timed(
+    nest: Nest, depth: int, tile_depth: int, place: Factor, leaves: list[Leaf]
+) -> tuple[Ints, Ints, Ints, Factor]:
+    """(lane, tile, time, point) of every visit, in any order; times grow from visit to visit, lane by lane. Only such
+    prefixes of the tile loops below which a walk begins."""
     split = nest.fixed(depth)
     if not place.columns:
         points = nest.counter.by(leaves, nest.variables(depth), (), split)
         lane = points.column(*LANE) if split else np.zeros(int(points.total > 0), np.int64)
-        return lane, np.zeros(lane.size, np.int64), lane
+        return lane, np.zeros(lane.size, np.int64), lane, points
     loops = tuple(nest.variables(tile_depth).items())
     points = nest.counter.by(leaves, nest.variables(depth), loops, split, ordered=False)
     along = (LANE, *loops) if split else loops
     time = pack([points.column(*c) for c in along], radices(along, nest.counter.extents))
     tile = _tiles_at(nest, place, points)
-    return points.column(*LANE) if split else np.zeros(tile.size, np.int64), tile, time
+    return points.column(*LANE) if split else np.zeros(tile.size, np.int64), tile, time, points
 
 
 def _tiles_at(nest: Nest, place: Factor, points: Factor) -> Ints:

@@ -88,14 +88,6 @@ def test_large_values_do_not_push_out_small_ones() -> None:
     assert store.held_bytes <= 4_000_000
 
 
-def test_counts_do_not_depend_on_whether_nodes_are_listed(monkeypatch: pytest.MonkeyPatch) -> None:
-    views = [((0, g),) for g in (1, 2, 3)] + [((0, g), (1, h)) for g in (1, 4) for h in (1, 2, 3)]
-    counted = [Statistics().of(tensor(7)).count(v) for v in views]
-    assert counted == [Statistics().of(tensor(7)).nodes(v)[0].size for v in views]
-    monkeypatch.setattr("costmodel.statistics.LARGEST_BITMAP", 0)
-    assert counted == [Statistics().of(tensor(7)).count(v) for v in views]
-
-
 def test_stepping_stones_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """Views of a large tensor by way of views between, against those of a small one, straight from its entries."""
     x = SparseTensor.from_dense(np.random.default_rng(8).random((90, 70)) < 0.1)
@@ -121,7 +113,7 @@ def test_empty_tensors(shape: tuple[int, int]) -> None:
 def test_what_was_counted_outlasts_tensors_that_are_too_large_to_be_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     store, x, calls = Statistics(limit_bytes=40_000), tensor(6), []
     assert store.of(x) is not store.of(x)
-    own = TensorStatistics._count
-    monkeypatch.setattr(TensorStatistics, "_count", lambda self, view: calls.append(view) or own(self, view))
+    own = TensorStatistics._nodes
+    monkeypatch.setattr(TensorStatistics, "_nodes", lambda self, view: calls.append(view) or own(self, view))
     assert store.of(x).count(((0, 2),)) == store.of(x).count(((0, 2),)) == len(set((x.coords[0] // 2).tolist()))
     assert calls == [((0, 2),)]

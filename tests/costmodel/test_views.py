@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from costmodel.views import View, count_nodes, distinct_points, grouped
+from costmodel.views import View, distinct_points, grouped
 
 SHAPE = (37, 20, 11)
 FINE: View = ((0, 2), (1, 1), (2, 1))
@@ -31,4 +31,3 @@ def test_pieces_have_the_groups_of_the_whole(
         assert sums.tolist() == [total(expected[p]) for p in sorted(expected)]  # type: ignore[operator]
     found = distinct_points(FINE, points, keep, SHAPE)
     assert list(zip(*(c.tolist() for c in found), strict=True)) == sorted(expected)
-    assert count_nodes(FINE, points, keep, SHAPE) == len(expected)
