@@ -300,9 +300,11 @@ class _Lifting:
         dense = statement.kind == "map" and statement.function not in ("relu", "sparse_relu", "scale", "gelu", "tanh")
         if dense or (statement.kind == "contract" and statement.reduction != "sum"):
             return None
+        own = tuple(names[i] for i in statement.target.indices)
         names = dict(names)
         for index in statement.reduced:
             names[index] = self._index(index, names)
+        alone = {*self.driver.indices} <= {*self.foreign, *own}  # else the driver's pattern would be summed over
         operands = []
         driven = False
         for access in statement.operands:
@@ -316,6 +318,8 @@ class _Lifting:
                 operands.append(below)
                 driven = True
             elif statement.kind == "add":
+                if not alone:
+                    return None
                 kept = tuple(dict.fromkeys((*self.foreign, *self.driver.indices, *renamed.indices)))
                 target_access = Access(_fresh_name(access.tensor, self.taken), kept)
                 self.made.append(Statement(target_access, "contract", (replace(self.driver, pattern=True), renamed)))
@@ -324,10 +328,9 @@ class _Lifting:
             else:
                 operands.append(renamed)
         if not driven:
-            if statement.kind != "contract" or statement.combine != "mul":
+            if statement.kind != "contract" or statement.combine != "mul" or not alone:
                 return None
             operands.insert(0, replace(self.driver, pattern=True))
-        own = tuple(names[i] for i in statement.target.indices)
         target = Access(_fresh_name(statement.target.tensor, self.taken), (*self.foreign, *own))
         self.made.append(replace(statement, target=target, operands=tuple(operands)))
         return target

@@ -115,14 +115,26 @@ class SparseTensor:
         raise InputError(f"a tensor must be a scipy.sparse, pydata/sparse or numpy object, got {type(data).__name__}")
 
     def minus(self, other: SparseTensor) -> SparseTensor:
-        """The difference; what only one of the two stores counts as zero in the other."""
-        coords, values = np.concatenate([self.coords, other.coords], axis=1), [self.values, -other.values]
-        return SparseTensor.from_coo(self.shape, coords, np.concatenate(values))
+        """The difference; what only one of the two stores counts as zero in the other. Values that are not finite
+        differ by nothing from equal ones (and NaN from NaN), by infinity from all others."""
+        coords, place = self.coords, np.zeros(2, np.int64)  # a scalar's one position
+        if self.shape:
+            coords, _, place = distinct_columns(np.concatenate([self.coords, other.coords], axis=1))
+        own, others = np.zeros((2, coords.shape[1]))
+        own[place[: self.nnz]], others[place[self.nnz :]] = self.values, other.values
+        equal = (own == others) | (np.isnan(own) & np.isnan(others))
+        difference = np.subtract(own, others, out=np.zeros(own.size), where=~equal)
+        difference[np.isnan(difference)] = math.inf
+        return SparseTensor(self.shape, coords, difference)
 
     def near(self, other: SparseTensor, tolerance: float = 1e-9) -> bool:
         """Whether all values differ by at most ``tolerance`` over one plus the largest magnitude."""
-        scale = 1.0 + float(np.abs(self.values).max(initial=0.0))
-        return bool((np.abs(self.minus(other).values) <= tolerance * scale).all())
+        return bool((np.abs(self.minus(other).values) <= tolerance * (1.0 + self.magnitude)).all())
+
+    @property
+    def magnitude(self) -> float:
+        """Largest magnitude of the values that are finite."""
+        return float(np.abs(self.values).max(initial=0.0, where=np.isfinite(self.values)))
 
     def to_dense(self) -> Values:
         """float64 array of ``shape``. Raises InputError for more than 2^31 positions."""

@@ -65,14 +65,14 @@ class Workload:
         return self._variants[label]
 
     def keeps_results(self, label: str) -> bool:
-        """Whether a rewriting gives the same outputs on these data. Only a relu that stores positive results alone may
-        not: what it leaves out is missing in a maximum, a difference or a quotient of stored entries."""
+        """Whether a rewriting gives the same outputs on these data. Two may not where a maximum, a difference or a
+        quotient of stored entries follows: a relu that leaves out what is not positive, and a product without indices
+        of its own, which stores its one value even if it is of nothing."""
         if label not in self._kept:
-            other = self.variant(label)
-            sparse = {s.target.tensor for s in other.program.statements if s.function == "sparse_relu"}
-            own = {s.target.tensor for s in self.program.statements if s.function == "sparse_relu"}
-            self._kept[label] = not (sparse - own) & pattern_sensitive(other.program) or all(
-                self.computed[name].near(other.computed[name]) for name in self.program.outputs
+            other = self.variant(label).program
+            doubtful = _storing_otherwise(other) - _storing_otherwise(self.program)
+            self._kept[label] = not doubtful & pattern_sensitive(other) or all(
+                self.computed[name].near(self.variant(label).computed[name]) for name in self.program.outputs
             )
         return self._kept[label]
 
@@ -111,3 +111,8 @@ class Workload:
     def shape(self, access: Access, statement: int) -> tuple[int, ...]:
         """Extents of an access of a statement."""
         return tuple(self.extents[statement][i] for i in access.indices)
+
+
+def _storing_otherwise(program: Program) -> set[str]:
+    """Results that need not store what the product of their operands' patterns has."""
+    return {s.target.tensor for s in program.statements if s.function == "sparse_relu" or not s.target.indices}

@@ -91,7 +91,7 @@ def evaluate(
     so does ``max_slices``, the size of each profile's timeline; ``most_cycles`` of all steps together end it with the
     failure ``TOO_SLOW``."""
     cache = cache or StorageCache()
-    workload = workload.variant(mapping.variant)
+    written, workload = workload, workload.variant(mapping.variant)
     data = dict(workload.tensors)
     profiles: list[tuple[str, Profile]] = []
     energy, failure = 0.0, None
@@ -128,7 +128,8 @@ def evaluate(
         if isinstance(step, Region):
             data.update(_written(workload, mapping, step, written_elements(graph, profile.outputs)))
     made = {t: data[t] for t in workload.program.outputs if t in data}
-    failure = failure or _wrong_values(made, cache.expected(workload, mapping), tolerance(workload, mapping))
+    oracle = workload if mapping.dtypes else written  # rounding is of the tensors that the rewriting stores
+    failure = failure or _wrong_values(made, cache.expected(oracle, mapping), tolerance(workload, mapping))
     rounding = {name: _error(got, workload.computed[name]) for name, got in made.items()} if mapping.dtypes else {}
     return _summed(failure, profiles, made, energy, rounding)
 
@@ -161,10 +162,9 @@ def _wrong_values(made: dict[str, SparseTensor], expected: dict[str, SparseTenso
     for name, got in made.items():
         want = expected[name]
         both = got.minus(want)
-        scale = 1.0 + float(np.abs(want.values).max(initial=0.0))
         error = np.abs(both.values)
-        if not (error <= allowed * scale).all():
-            worst = int(np.nanargmax(error))
+        if not (error <= allowed * (1.0 + want.magnitude)).all():
+            worst = int(np.argmax(error))
             at = tuple(both.coords[:, worst].tolist())
             return f"wrong value: {name}{at} differs from the oracle by {error[worst]:g}"
     return None
@@ -172,8 +172,7 @@ def _wrong_values(made: dict[str, SparseTensor], expected: dict[str, SparseTenso
 
 def _error(got: SparseTensor, exact: SparseTensor) -> float:
     """Largest difference from the values without rounding, over their largest magnitude."""
-    scale = float(np.abs(exact.values).max(initial=0.0)) or 1.0
-    return float(np.abs(got.minus(exact).values).max(initial=0.0)) / scale
+    return float(np.abs(got.minus(exact).values).max(initial=0.0)) / (exact.magnitude or 1.0)
 
 
 def _summed(

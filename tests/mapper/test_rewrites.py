@@ -15,16 +15,23 @@ CHAIN = "Z(i,m) = (A(i,j) * X(j,k)) * W(k,m)"
 LAYERS = """O1(i,m) = relu((A(i,j) * X(j,k)) * W1(k,m) + b1(m))
 O2(i,n) = (A(i,j) * O1(j,k)) * W2(k,n)"""
 ATTENTION = "P(i,j) = M(i,j) * (Q(i,k) * K(j,k))\nO(i,d) = softmax(j, P(i,j)) * V(j,d)"
+HEADS = """G(j,k) = X(j,f) * W(f,k)
+H(b,j,k) = G(j,k) * S(b,k)
+Z(b,i,k) = B(b,i,j) * H(b,j,k)"""
+HEADS_OF_SUM = """G(j,k) = X(j,k) + c(k)
+H(b,j,k) = G(j,k) * C(b,k)
+Z(b,i,k) = B(b,i,j) * H(b,j,k)"""
 SHAPES = {
     "A": (9, 9), "X": (9, 7), "W": (7, 5), "W1": (7, 4), "b1": (4,), "W2": (4, 3),
     "M": (8, 8), "Q": (8, 5), "K": (8, 5), "V": (8, 6),
+    "B": (2, 8, 9), "S": (2, 5), "C": (2, 7), "c": (7,),
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("text", [CHAIN, LAYERS, ATTENTION])
+@pytest.mark.parametrize("text", [CHAIN, LAYERS, ATTENTION, HEADS, HEADS_OF_SUM])
 def test_every_rewriting_has_the_same_results(text: str) -> None:
     program = parse_program(text)
-    dense = {"X", "W1", "b1", "W2", "W", "Q", "K", "V"}
+    dense = {"X", "W1", "b1", "W2", "W", "Q", "K", "V", "S", "C", "c"}
     tensors = {n: uniform(SHAPES[n], 1.0 if n in dense else 0.3, seed) for seed, n in enumerate(program.inputs)}
     expected = evaluate(program, tensors)
     found = variants(program, KINDS)

@@ -186,6 +186,15 @@ def test_sparse_activations_are_not_offered_where_what_they_leave_out_counts() -
         MappingSpace(workload, RDA, asked).size()
 
 
+@pytest.mark.parametrize(("v", "offered"), [([0.0, 3.0, 0.0], False), ([0.0, 3.0, 1.0], True)])
+def test_products_are_not_offered_that_store_a_number_of_nothing(v: list[float], offered: bool) -> None:
+    """A number is always stored, and so would be its products, which a softmax tells from nothing."""
+    tensors = {"U": np.array([1.0, 0.0, 2.0]), "V": np.array(v), "B": np.arange(1.0, 7.0).reshape(2, 3)}
+    program = parse_program("R(i,l) = softmax(l, U(j) * V(j) * B(i,l))")
+    workload = Workload(program, {n: SparseTensor.from_dense(t) for n, t in tensors.items()})
+    assert ("(U*V)*B" in MappingSpace(workload, RDA).programs) == offered
+
+
 def test_sparse_activations_are_offered_where_a_sum_restores_every_entry() -> None:
     """The maximum is over a sum with a full vector: what the relu leaves out is stored again."""
     shapes = {"C": (4, 3), "W": (3, 2), "b": (2,)}

@@ -98,3 +98,14 @@ def test_distinct_columns_are_those_of_numpy() -> None:
             np.testing.assert_array_equal(points, expected)
             np.testing.assert_array_equal(count, often)
         assert count.sum() == n
+
+
+def test_differences_of_values_that_are_not_finite() -> None:
+    """Equal ones differ by nothing; the largest magnitude is that of the finite ones."""
+    inf, nan = np.inf, np.nan
+    one = SparseTensor.from_coo((6,), [[0, 1, 2, 3, 4]], [inf, nan, -inf, 2.0, inf])
+    other = SparseTensor.from_coo((6,), [[0, 1, 2, 3, 5]], [inf, nan, inf, 5.0, -1.0])
+    assert one.minus(other).values.tolist() == [0.0, 0.0, -inf, -3.0, inf, 1.0]
+    assert one.near(one) and not one.near(other) and one.magnitude == 2.0
+    number = SparseTensor.from_dense(nan)
+    assert number.near(number) and not number.near(SparseTensor.from_dense(1.0))

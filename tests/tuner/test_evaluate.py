@@ -194,3 +194,22 @@ def test_a_deadlock_says_who_waits_and_what_would_do() -> None:
     for enough in (depth - 1, depth):
         run = evaluate(workload, mapping, RDA.with_fields(fifo_depth=enough), Limits())
         assert (run.failure is None) == (enough == depth)
+
+
+@pytest.mark.parametrize(
+    "text", ["Z(i,j) = log(A(i,j))", "D(i) = A(i,j)\nZ(i) = rsqrt(D(i))", "Z(i,j) = A(i,j) / A(i,j)"]
+)
+def test_results_that_are_not_finite_are_results(text: str) -> None:
+    a = SparseTensor.from_dense(np.diag([2.0, 0.0, -4.0]), keep_zeros=True)
+    workload = Workload(parse_program(text), {"A": a})
+    result = evaluate(workload, MappingSpace(workload, RDA).sample(np.random.default_rng(0)), RDA, Limits())
+    assert result.failure is None and not np.isfinite(workload.computed["Z"].values).all()
+
+
+def test_a_rewriting_must_give_what_the_program_as_written_gives(monkeypatch: pytest.MonkeyPatch) -> None:
+    a = SparseTensor.from_dense(np.diag([2.0, 3.0]))
+    workload, other = (Workload(parse_program(f"Z(i,j) = {n} * A(i,j)"), {"A": a}) for n in (2, 3))
+    mapping = MappingSpace(workload, RDA).sample(np.random.default_rng(0))
+    assert evaluate(workload, mapping, RDA, Limits()).failure is None
+    monkeypatch.setattr(Workload, "variant", lambda self, label: other)
+    assert "differs from the oracle by 3" in (evaluate(workload, mapping, RDA, Limits()).failure or "")
