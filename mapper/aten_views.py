@@ -154,14 +154,17 @@ VIEWS: dict[str, Callable[..., Any]] = {
 }
 """Operations that only look at a tensor in another way; ``.default`` is left out of names."""
 
-PARTS: dict[str, Callable[..., Any]] = {
+_PICKED: dict[str, Callable[..., Any]] = {
     "select.int": select,
     "unbind.int": unbind,
     "slice.Tensor": slices,
     "split.Tensor": split,
     "split_with_sizes": split,
     "chunk": chunk,
-    "cat": cat,
-    "stack": stack,
 }
+
+PARTS: dict[str, Callable[..., Any]] = {**_PICKED, "cat": cat, "stack": stack}
 """Operations that pick or join parts; on constants they are done while importing."""
+
+SHARING = frozenset({*VIEWS, *_PICKED})
+"""Operations whose result may share memory with what they are given: a change in place of one changes the other."""

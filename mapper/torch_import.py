@@ -19,7 +19,7 @@ import numpy as np
 from mapper.aten_arithmetic import ARITHMETIC
 from mapper.aten_site import Constant, Site
 from mapper.aten_table import REFUSED, TABLE
-from mapper.aten_views import PARTS, VIEWS
+from mapper.aten_views import PARTS, SHARING, VIEWS
 from mapper.errors import InputError, nearest
 from mapper.notation import parse_program
 from mapper.program import Program
@@ -204,7 +204,7 @@ class _Importer:
         )
         if getattr(node.target, "__name__", "") == "getitem":
             return args[0][args[1]]
-        name = str(node.target).removeprefix("aten.").removesuffix(".default")
+        name = _operation(node)
         if name in _IGNORED:
             return None
         origin = Origin(str(node.target), source_line(node.meta.get("stack_trace") or ""))
@@ -238,9 +238,10 @@ class _Importer:
     def _change(self, node: Any, result: Any) -> None:
         """Lets the operand of an operation in place stand for its result, in later uses too."""
         known = self._values[node]
-        if isinstance(known, Constant) and known.kind == "created":
+        created = isinstance(known, Constant) and known.kind == "created"
+        if created and not isinstance(result, Value):
             return  # changed itself, with all its views
-        if isinstance(known, Constant) or any(_is_view(n) for n in (node, *node.users)):
+        if (isinstance(known, Constant) and not created) or any(_is_view(n) for n in (node, *node.users)):
             raise InputError("an operation in place on a tensor that others share; write x = x + y for x += y")
         self._values[node] = result
 
@@ -303,7 +304,14 @@ class _Importer:
 
 
 def _is_view(node: Any) -> bool:
-    return str(node.target).removeprefix("aten.").removesuffix(".default") in VIEWS
+    if getattr(node.target, "__name__", "") == "getitem":  # one of several parts
+        return _is_view(node.args[0])
+    return _operation(node) in SHARING
+
+
+def _operation(node: Any) -> str:
+    """The name under which ``TABLE`` has it."""
+    return str(node.target).removeprefix("aten.").removesuffix(".default")
 
 
 def source_line(trace: str) -> str:
