@@ -9,6 +9,7 @@ import numpy as np
 
 from mapper.aten_site import Site, axis_number, labels
 from mapper.axis_split import Axis
+from mapper.errors import InputError
 from mapper.tensor import SparseTensor
 from mapper.tensor_view import Dim, Value
 
@@ -16,6 +17,13 @@ from mapper.tensor_view import Dim, Value
 def same(at: Site, x: Any, *_: Any, **__: Any) -> Value:
     """Copies, casts and layouts: the values stay."""
     return at.value(x, void=True)
+
+
+def dropout(at: Site, x: Any, probability: float = 0.5, train: bool = False) -> Value:
+    """Nothing, in evaluation."""
+    if train and probability:
+        raise InputError("dropout in training draws at random; pass training=self.training, which is false here")
+    return same(at, x)
 
 
 def view(at: Site, x: Any, *_: Any, **__: Any) -> Value:
@@ -138,13 +146,15 @@ def _take(at: Site, value: Value, mode: int, coordinates: range, suffix: str) ->
 
 
 _SAME = (
-    "clone contiguous dropout alias detach to.dtype to.device to.dtype_layout _to_copy to_dense lift_fresh_copy"
-    " coalesce _coalesce to_sparse feature_dropout alpha_dropout native_dropout dropout_ positive type_as"
+    "clone contiguous alias detach to.dtype to.device to.dtype_layout _to_copy to_dense lift_fresh_copy"
+    " coalesce _coalesce to_sparse positive type_as"
 )
+_DROPOUTS = "dropout dropout_ feature_dropout alpha_dropout"
 _VIEWS = "view reshape _unsafe_view flatten.using_ints unflatten.int squeeze squeeze.dim squeeze.dims unsqueeze"
 
 VIEWS: dict[str, Callable[..., Any]] = {
     **dict.fromkeys(_SAME.split(), same),
+    **dict.fromkeys(_DROPOUTS.split(), dropout),
     **dict.fromkeys(_VIEWS.split(), view),
     **dict.fromkeys(("expand", "expand_as", "broadcast_to"), expand),
     "t": transpose,

@@ -226,6 +226,7 @@ class _Importer:
         shape = tuple(getattr(meta, "shape", ()))
         if any(not isinstance(extent, int) for extent in shape):
             raise InputError(f"the result has shape {list(shape)}, which depends on values; shapes must be fixed")
+        _check_types(node)
         before = self._writer.made()
         site = Site(self._writer, self._named(node), shape, self._known)
         try:
@@ -312,6 +313,23 @@ def _is_view(node: Any) -> bool:
 def _operation(node: Any) -> str:
     """The name under which ``TABLE`` has it."""
     return str(node.target).removeprefix("aten.").removesuffix(".default")
+
+
+def _check_types(node: Any) -> None:
+    """Raises InputError where the result has a type that cannot hold the operands: the program would keep fractions."""
+    made = getattr(node.meta.get("val"), "dtype", None)
+    given = [getattr(n.meta.get("val"), "dtype", None) for n in node.all_input_nodes]
+    for dtype in given:
+        if made is not None and dtype is not None and _width(made) < _width(dtype):
+            raise InputError(
+                f"a cast from {dtype} to {made} drops what {made} cannot hold, which has no meaning in index notation; "
+                "cast before forward, or write a mask as a comparison (x != 0)"
+            )
+
+
+def _width(dtype: Any) -> int:
+    """Order of the types by what they hold: truth values, whole numbers, any numbers."""
+    return 2 if dtype.is_floating_point or dtype.is_complex else int(str(dtype) != "torch.bool")
 
 
 def source_line(trace: str) -> str:
