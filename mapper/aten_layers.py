@@ -180,10 +180,7 @@ def convolution(
     rank = len(kernel.dims) - 2
     steps, spread = (_per_dimension(given, rank) for given in (stride, dilation))
     sizes = kernel.shape[2:]
-    if isinstance(padding, str):
-        edges = [d * (n - 1) // 2 if padding == "same" else 0 for d, n in zip(spread, sizes, strict=True)]
-    else:
-        edges = _per_dimension(padding, rank)
+    edges = _edges(padding, sizes, spread)
     batch = ["n"] if len(value.dims) == rank + 2 else []
     inner, image = kernel.shape[1], value.shape[len(value.dims) - rank :]
     grouped = value.view([*value.shape[: len(batch)], groups, inner, *image])
@@ -206,6 +203,19 @@ def convolution(
         offset = at.value(bias).view([groups, kernel.shape[0] // groups])
         operands, template, full = [*operands, (offset, ["g", "m"])], "{0} * {1} + {2}", full or offset.full
     return at.emit(template, operands, result, full=full, extents=extents).view(at.shape)
+
+
+def _edges(padding: Any, sizes: Sequence[int], spread: Sequence[int]) -> list[int]:
+    """Zeros in front of each dimension, and as many behind it."""
+    if not isinstance(padding, str):
+        return _per_dimension(padding, len(sizes))
+    both = [d * (n - 1) if padding == "same" else 0 for d, n in zip(spread, sizes, strict=True)]
+    if any(zeros % 2 for zeros in both):
+        raise InputError(
+            f"padding='same' of a kernel of {list(sizes)} with dilation {list(spread)} puts one more zero behind than in "
+            "front; pad equally on both sides by a number, or use an odd kernel"
+        )
+    return [zeros // 2 for zeros in both]
 
 
 def global_pool(at: Site, x: Any, size: Sequence[int]) -> Value:
