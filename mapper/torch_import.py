@@ -289,7 +289,9 @@ class _Importer:
         """Outputs, each as a tensor that no statement reads."""
         results: list[Value] = []
         for n, given in enumerate(x for x in _flat(node.args) if x is not None):
-            found = self._values[given]
+            found = self._values.get(given) if isinstance(given, self._torch.fx.Node) else given
+            if not isinstance(found, Constant | Value):
+                raise InputError(f"every output of forward must be a tensor, got {found!r}; return tensors alone")
             name = found.name if isinstance(found, Constant) else self._named(given)
             site = Site(self._writer, name, tuple(given.meta["val"].shape), self._known)
             value = site.value(found)
