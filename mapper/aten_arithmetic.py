@@ -23,14 +23,14 @@ def add(at: Site, x: Any, y: Any, alpha: float = 1, *, sign: int = 1) -> Value:
         if sign == 1 and alpha == 1 and isinstance(mask, Constant) and only_masks(mask):
             return masked(at, score, kept_by(mask, array(mask) > NEGLIGIBLE))
     both = at.value(x), at.value(y)
-    term = "{1}" if abs(factor) == 1 else f"{abs(factor)!r} * {{1}}"
+    term = "{1}" if abs(factor) == 1 else f"{literal(abs(factor))} * {{1}}"
     return at.each(f"{{0}} {'-' if factor < 0 else '+'} {term}", *both, full=both[0].full or both[1].full)
 
 
 def rsub(at: Site, x: Any, y: Any, alpha: float = 1) -> Value:
     """The difference y - alpha * x."""
     if isinstance(y, int | float):
-        scaled = "-{0}" if alpha == 1 else f"{-float(alpha)!r} * {{0}}"
+        scaled = "-{0}" if alpha == 1 else f"{literal(-alpha)} * {{0}}"
         return at.each(f"{scaled} {_signed(y)}", x, full=True)
     return add(at, y, x, alpha, sign=-1)
 
@@ -59,7 +59,7 @@ def div(at: Site, x: Any, y: Any, rounding_mode: str | None = None) -> Value:
 def scale(at: Site, x: Any, factor: float) -> Value:
     """Times a number; a positive one keeps a mask."""
     value = at.value(x, void=factor > 0)
-    return at.each(f"{factor!r} * {{0}}", value, full=value.full, void=value.void)
+    return at.each(f"{literal(factor)} * {{0}}", value, full=value.full, void=value.void)
 
 
 def unary(at: Site, x: Any, *_: Any, function: str, dense: bool = False) -> Value:
@@ -95,7 +95,7 @@ def masked(at: Site, x: Any, kept: Constant, *, void: bool = True) -> Value:
 def masked_fill(at: Site, x: Any, mask: Any, fill: Any) -> Value:
     """``x`` where ``mask`` is false."""
     number = float(array(fill)) if isinstance(fill, Constant) else fill
-    if not isinstance(number, int | float) or (number != 0 and number > NEGLIGIBLE):
+    if not isinstance(number, int | float) or not (number == 0 or number <= NEGLIGIBLE):
         raise InputError(f"a mask can fill with 0, -inf or a number below {NEGLIGIBLE:g}, got {number!r}")
     return masked(at, x, kept_by(mask, array(mask) == 0), void=number != 0)
 
@@ -123,8 +123,15 @@ def kept_by(mask: Constant, kept: Any) -> Constant:
     return Constant(f"{mask.name}_kept", np.asarray(kept), "created", mask)
 
 
+def literal(number: float) -> str:
+    """``number`` as index notation writes it. Raises InputError if it is not finite: names stand for tensors there."""
+    if not math.isfinite(number):
+        raise InputError(f"a number in an operation must be finite, got {number}; to mask, use masked_fill or where")
+    return repr(float(number))
+
+
 def _signed(number: float) -> str:
-    return f"{'-' if number < 0 else '+'} {abs(float(number))!r}"
+    return f"{'-' if number < 0 else '+'} {literal(abs(number))}"
 
 
 _UNARY = {

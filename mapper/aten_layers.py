@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from mapper.aten_arithmetic import add, kept_by, masked, only_masks, unary
+from mapper.aten_arithmetic import add, kept_by, literal, masked, only_masks, unary
 from mapper.aten_site import NEGLIGIBLE, Constant, Labelled, Site, array, axis_number, labels, without_repeats
 from mapper.axis_split import leaves
 from mapper.errors import InputError
@@ -140,7 +140,7 @@ def attention(
         raise InputError("attention with dropout or grouped queries is not supported; repeat the keys and values")
     batch = labels(len(at.shape) - 2)
     rows, columns = [*batch, "i"], [*batch, "j"]
-    factor = 1.0 / math.sqrt(q.shape[-1]) if scale is None else float(scale)
+    factor = literal(1.0 / math.sqrt(q.shape[-1]) if scale is None else scale)
     if is_causal:
         attn_mask = Constant("causal", np.tril(np.ones((q.shape[-2], k.shape[-2]), dtype=bool)), "created")
     keeps = isinstance(attn_mask, Constant) and (array(attn_mask).dtype == np.bool_ or only_masks(attn_mask))
@@ -149,11 +149,11 @@ def attention(
         data = array(attn_mask)
         selected = at.pattern(kept_by(attn_mask, data if data.dtype == np.bool_ else data > NEGLIGIBLE))
         at_mask = [*rows, "j"][len(rows) + 1 - len(selected.dims) :]
-        template = f"{factor!r} * pattern({{2}}) * {{0}} * {{1}}"
+        template = f"{factor} * pattern({{2}}) * {{0}} * {{1}}"
         operands = [*scores, (selected, at_mask)]
         masked_scores = at.emit(template, operands, [*rows, "j"], suffix="_scores", full=False).with_void(True)
     else:
-        raw = at.emit(f"{factor!r} * {{0}} * {{1}}", scores, [*rows, "j"], suffix="_scores")
+        raw = at.emit(f"{factor} * {{0}} * {{1}}", scores, [*rows, "j"], suffix="_scores")
         masked_scores = raw
         if keeps:
             data = array(attn_mask)

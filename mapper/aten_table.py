@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
-from mapper.aten_arithmetic import ARITHMETIC
+from mapper.aten_arithmetic import ARITHMETIC, literal
 from mapper.aten_layers import (
     attention,
     batch_norm,
@@ -54,8 +54,8 @@ def addmm(at: Site, bias: Any, x: Any, y: Any, beta: float = 1, alpha: float = 1
     """The sum beta * bias + alpha * x y."""
     operands, out = _matmul_labels(at.value(x), at.value(y))
     offset = at.value(bias)
-    product = "{0} * {1}" if alpha == 1 else f"{float(alpha)!r} * {{0}} * {{1}}"
-    added = "{2}" if beta == 1 else f"{float(beta)!r} * {{2}}"
+    product = "{0} * {1}" if alpha == 1 else f"{literal(alpha)} * {{0}} * {{1}}"
+    added = "{2}" if beta == 1 else f"{literal(beta)} * {{2}}"
     full = offset.full or at.product_full(operands, out)
     return at.emit(f"{product} + {added}", [*operands, (offset, out[len(out) - len(offset.dims) :])], out, full=full)
 
