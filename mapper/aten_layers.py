@@ -212,8 +212,8 @@ def _edges(padding: Any, sizes: Sequence[int], spread: Sequence[int]) -> list[in
     both = [d * (n - 1) if padding == "same" else 0 for d, n in zip(spread, sizes, strict=True)]
     if any(zeros % 2 for zeros in both):
         raise InputError(
-            f"padding='same' of a kernel of {list(sizes)} with dilation {list(spread)} puts one more zero behind than in "
-            "front; pad equally on both sides by a number, or use an odd kernel"
+            f"padding='same' of a kernel of {list(sizes)} with dilation {list(spread)} puts one more zero behind than "
+            "in front; pad equally on both sides by a number, or use an odd kernel"
         )
     return [zeros // 2 for zeros in both]
 

@@ -7,19 +7,18 @@ Operations on parameters and buffers alone, and on masks, are carried out while 
 
 from __future__ import annotations
 
-import re
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from mapper.aten_arithmetic import ARITHMETIC
+from mapper.aten_node import check_random, check_types, draws, is_users, is_view, operation, source_line
 from mapper.aten_site import Constant, Site
 from mapper.aten_table import REFUSED, TABLE
-from mapper.aten_views import PARTS, SHARING, VIEWS
+from mapper.aten_views import PARTS, VIEWS
 from mapper.errors import InputError, nearest
 from mapper.notation import parse_program
 from mapper.program import Program
@@ -39,7 +38,6 @@ _IGNORED = frozenset({"_assert_tensor_metadata", "_assert_async.msg", "sym_const
 _SILENT = frozenset(
     {"dtype", "layout", "device", "pin_memory", "memory_format", "non_blocking", "copy", "generator", "path"}
 )
-_FRAME = re.compile(r'File "(?P<file>[^"]+)", line (?P<line>\d+), in [^\n]+\n(?P<code>[^\n]*)')
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,15 +135,10 @@ def _last_frame(error: BaseException) -> str:
     trace, found = error.__traceback__, ""
     while trace is not None:
         file = trace.tb_frame.f_code.co_filename
-        if _is_users(file):
+        if is_users(file):
             found = f"{file}:{trace.tb_lineno}: "
         trace = trace.tb_next
     return found
-
-
-def _is_users(file: str) -> bool:
-    parts = Path(file).parts
-    return "site-packages" not in parts and Path(__file__).parent != Path(file).parent and not file.startswith("<")
 
 
 class _Importer:
@@ -204,11 +197,12 @@ class _Importer:
         )
         if getattr(node.target, "__name__", "") == "getitem":
             return args[0][args[1]]
-        name = _operation(node)
+        name = operation(node)
         if name in _IGNORED:
             return None
         origin = Origin(str(node.target), source_line(node.meta.get("stack_trace") or ""))
         try:
+            check_random(node)
             result = self._folded(node, name, args, kwargs) or self._written(node, name, args, kwargs, origin)
             if name.split(".")[0].endswith("_"):
                 self._change(node.args[0], result)
@@ -226,7 +220,7 @@ class _Importer:
         shape = tuple(getattr(meta, "shape", ()))
         if any(not isinstance(extent, int) for extent in shape):
             raise InputError(f"the result has shape {list(shape)}, which depends on values; shapes must be fixed")
-        _check_types(node)
+        check_types(node)
         before = self._writer.made()
         site = Site(self._writer, self._named(node), shape, self._known)
         try:
@@ -242,7 +236,7 @@ class _Importer:
         created = isinstance(known, Constant) and known.kind == "created"
         if created and not isinstance(result, Value):
             return  # changed itself, with all its views
-        if (isinstance(known, Constant) and not created) or any(_is_view(n) for n in (node, *node.users)):
+        if (isinstance(known, Constant) and not created) or any(is_view(n) for n in (node, *node.users)):
             raise InputError("an operation in place on a tensor that others share; write x = x + y for x += y")
         self._values[node] = result
 
@@ -260,7 +254,7 @@ class _Importer:
             like = self._torch.zeros(used[0].shape, dtype=node.args[0].meta["val"].dtype)
             args, used = (Constant(node.name, like, "created"), *args[1:]), []
         known = [x for x in used if isinstance(x, Constant)]
-        if len(known) < len(used) or not self._folds(name, base, known):
+        if len(known) < len(used) or draws(node) or not self._folds(name, base, known):
             return None
         if base.endswith("_") and known and known[0].kind != "created":
             self._change(node.args[0], None)
@@ -304,40 +298,6 @@ class _Importer:
                 )
             results.append(value)
         return results
-
-
-def _is_view(node: Any) -> bool:
-    if getattr(node.target, "__name__", "") == "getitem":  # one of several parts
-        return _is_view(node.args[0])
-    return _operation(node) in SHARING
-
-
-def _operation(node: Any) -> str:
-    """The name under which ``TABLE`` has it."""
-    return str(node.target).removeprefix("aten.").removesuffix(".default")
-
-
-def _check_types(node: Any) -> None:
-    """Raises InputError where the result has a type that cannot hold the operands: the program would keep fractions."""
-    made = getattr(node.meta.get("val"), "dtype", None)
-    given = [getattr(n.meta.get("val"), "dtype", None) for n in node.all_input_nodes]
-    for dtype in given:
-        if made is not None and dtype is not None and _width(made) < _width(dtype):
-            raise InputError(
-                f"a cast from {dtype} to {made} drops what {made} cannot hold, which has no meaning in index notation; "
-                "cast before forward, or write a mask as a comparison (x != 0)"
-            )
-
-
-def _width(dtype: Any) -> int:
-    """Order of the types by what they hold: truth values, whole numbers, any numbers."""
-    return 2 if dtype.is_floating_point or dtype.is_complex else int(str(dtype) != "torch.bool")
-
-
-def source_line(trace: str) -> str:
-    """``file:line: code`` of the user's innermost line in a stack trace that torch recorded."""
-    frames = [frame for frame in _FRAME.finditer(trace) if _is_users(frame["file"])]
-    return f"{frames[-1]['file']}:{frames[-1]['line']}: {frames[-1]['code'].strip()}" if frames else "unknown line"
 
 
 def _flat(nested: Any) -> Iterator[Any]:

@@ -412,6 +412,12 @@ class TestConvolution:
         assert found.tensors["conv1_weight"].density < 0.6
         agrees(Residual(), torch.randn(2, 3, 5, 4))
 
+    def test_padding_on_both_sides_alike(self) -> None:
+        agrees(nn.Conv1d(2, 3, 4, padding="same", dilation=2), torch.randn(1, 2, 9))
+        for module in (nn.Conv2d(2, 3, 4, padding="same"), nn.Conv2d(2, 3, (3, 2), padding="same")):
+            with pytest.raises(InputError, match=r"one more zero behind than in front; pad .* or use an odd kernel"):
+                import_module(module, torch.randn(1, 2, 5, 5))
+
     def test_a_convolved_dimension_cannot_be_split(self) -> None:
         class Patches(nn.Module):  # type: ignore[misc]
             def __init__(self) -> None:
@@ -445,6 +451,55 @@ class TestInPlace:
 
         with pytest.raises(InputError, match="in place on a tensor that others share"):
             import_module(Function(forward), torch.randn(4, 4))
+
+    @pytest.mark.parametrize("changed", ["part", "whole"])
+    @pytest.mark.parametrize(
+        "part",
+        [
+            lambda y: y[0],
+            lambda y: y[1:3],
+            lambda y: y[:, ::2],
+            lambda y: y.chunk(2, 1)[0],
+            lambda y: y.split(3)[1],
+            lambda y: y.split([1, 3], 1)[1],
+            lambda y: y.unbind(1)[2],
+            lambda y: y.t()[1:].unbind()[0],
+        ],
+    )
+    def test_a_part_shares_its_tensor(self, part: Callable[..., Any], changed: str) -> None:
+        def forward(_: Any, x: Any) -> Any:
+            whole = x * 2
+            picked = part(whole)
+            (picked if changed == "part" else whole).mul_(3.0)
+            return whole + 1, picked + 1
+
+        with pytest.raises(InputError, match="in place on a tensor that others share"):
+            import_module(Function(forward), torch.randn(4, 4))
+
+    def test_joined_tensors_are_copies(self) -> None:
+        def forward(_: Any, x: Any) -> Any:
+            y = x * 2
+            both = torch.cat([y, x])
+            y.relu_()
+            return both * 3, y * 1.0
+
+        agrees(Function(forward), torch.randn(4, 4))
+
+    def test_a_created_tensor_that_becomes_computed(self) -> None:
+        def forward(_: Any, x: Any) -> Any:
+            total = torch.zeros(4, 4)
+            total += x
+            return total * 2
+
+        def shared(_: Any, x: Any) -> Any:
+            total = torch.zeros(4, 4)
+            first = total[0]
+            total += x
+            return first + total
+
+        agrees(Function(forward), torch.randn(4, 4))
+        with pytest.raises(InputError, match="in place on a tensor that others share"):
+            import_module(Function(shared), torch.randn(4, 4))
 
 
 class TestErrors:
@@ -480,6 +535,28 @@ class TestErrors:
         spec = SimpleNamespace(kind=SimpleNamespace(name="TOKEN"), target=None, arg="token")
         with pytest.raises(InputError, match="must be a tensor, a parameter or a buffer, got token of kind TOKEN"):
             reader._placeholder(spec)
+
+    @pytest.mark.parametrize(("output", "shown"), [(3, "3"), ("name", "'name'")])
+    def test_output_that_is_no_tensor(self, output: Any, shown: str) -> None:
+        message = self.fails(lambda _, x: (x * 2, output), torch.randn(3))
+        assert message == f"every output of forward must be a tensor, got {shown}; return tensors alone"
+
+    @pytest.mark.parametrize("number", [float("inf"), float("-inf"), float("nan")])
+    def test_numbers_that_are_not_finite(self, number: float) -> None:
+        x, y = torch.randn(3, 4), torch.randn(4, 3)
+        for function in (
+            lambda _, x, y: x + number,
+            lambda _, x, y: number - x,
+            lambda _, x, y: x * number,
+            lambda _, x, y: torch.add(x, y.t(), alpha=number),
+            lambda _, x, y: torch.addmm(x[:, :3], x, y, beta=number),
+            lambda _, x, y: F.scaled_dot_product_attention(x, x, x, scale=number),
+        ):
+            assert "must be finite, got " in self.fails(function, x, y)
+
+    def test_masked_by_nan(self) -> None:
+        message = self.fails(lambda _, x: x.masked_fill(torch.eye(3) == 1, float("nan")).softmax(1), torch.randn(3, 3))
+        assert "a mask can fill with 0, -inf or a number below -10000, got nan" in message
 
     def test_nothing_computed(self) -> None:
         with pytest.raises(InputError, match=r"torch.nn.Module is needed, got int"):
