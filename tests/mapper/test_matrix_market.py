@@ -217,15 +217,51 @@ def test_dimensions_beyond_32_bits(read: Read) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("1 1 x", r"data\.mtx:3: Invalid floating-point value"),
-        ("1 1", r"data\.mtx:3: Invalid floating-point value"),
-        ("1.5 1 1", r"data\.mtx:3: Invalid integer value"),
-        ("1 1 2 3", r"data\.mtx:2: entries of a 'real' file have 3 numbers a line, got 4 in '1 1 2 3'"),
+        ("1 1 x", "entry must be a number, got 'x'"),
+        ("1 1 3,5", "entry must be a number, got '3,5'"),
+        ("1 1 0x10", "entry must be a number, got '0x10'"),
+        ("1 1 1.5abc", "entry must be a number, got '1.5abc'"),
+        ("1 1 1\0", r"entry must be a number, got '1\\x00'"),
+        ("1 1 +3", "Invalid floating-point value"),
+        ("1 1", r"a line of the 'coordinate real' file \(see line 1\) is 3 numbers, got 2 in '1 1'"),
+        ("1.5 1 1", "entry must be a whole number, got '1.5'"),
+        ("1 1 2 3", "is 3 numbers, got 4 in '1 1 2 3'"),
+        ("% comment", "is 3 numbers, got 2 in '% comment'"),
     ],
 )
 def test_bad_entries(read: Read, text: str, message: str) -> None:
-    with pytest.raises(InputError, match=message):
-        read(REAL + f"2 2 1\n{text}\n")
+    with pytest.raises(InputError, match=rf"data\.mtx:4: .*{message}"):
+        read(REAL + f"2 2 2\n2 2 3.5\n{text}\n")
+
+
+@pytest.mark.parametrize(
+    ("field", "text", "message"),
+    [
+        ("integer", "1 1 3.7", "entry must be a whole number, got '3.7'"),
+        ("integer", "1 1 1e3", "entry must be a whole number, got '1e3'"),
+        ("pattern", "1 1 4", "is 2 numbers, got 3 in '1 1 4'"),
+        ("complex", "1 1 4", "is 4 numbers, got 3 in '1 1 4'"),
+        ("unsigned-integer", "1 1 -3", "Invalid integer value"),
+    ],
+)
+def test_bad_entries_of_a_field(read: Read, field: str, text: str, message: str) -> None:
+    with pytest.raises(InputError, match=rf"data\.mtx:3: .*{message}"):
+        read(REAL.replace("real", field) + f"2 2 1\n{text}\n", complex_values="abs")
+
+
+def test_bad_values_of_an_array(read: Read) -> None:
+    with pytest.raises(
+        InputError, match=r"data\.mtx:4: a line of the 'array real' file .* is 1 number, got 2 in '2 3'"
+    ):
+        read(ARRAY + "2 2\n1\n2 3\n4\n5\n")
+    with pytest.raises(InputError, match=r"data\.mtx:4: entry must be a number, got '2;'"):
+        read(ARRAY + "2 2\n1\n2;\n4\n5\n")
+
+
+def test_exponents_of_fortran(read: Read) -> None:
+    assert read(REAL + "2 2 2\n1 1 1.5D+02\n2 2 -1d-1\n").values.tolist() == [150.0, -0.1]
+    text = REAL.replace("real", "complex") + "1 1 1\n1 1 3.D0 4D+0\n"
+    assert dense(read(text, complex_values="abs")) == [[5]]
 
 
 def test_gzip_and_unreadable_files(tmp_path: Path) -> None:
