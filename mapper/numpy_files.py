@@ -27,6 +27,9 @@ PARTS = ("data", "shape", "indices", "indptr", "row", "col", "coords", "offsets"
 WHOLE = "matrix"
 """Name of the member without a prefix."""
 
+WHOLE_NUMBERS = ("shape", "indices", "indptr", "row", "col", "coords", "offsets")
+"""Parts that scipy would round towards zero."""
+
 FORMATS = ("csr", "csc", "bsr", "coo", "dia")
 
 
@@ -85,6 +88,7 @@ def _matrix(parts: dict[str, Any]) -> Any:
     kind = kind.decode("ascii", "replace") if isinstance(kind, bytes) else str(kind)
     if kind not in FORMATS:
         raise InputError(f"unknown sparse format {kind!r}.{nearest(kind, FORMATS)}")
+    _check_whole(parts)
     index: tuple[Any, ...]
     if kind == "coo":
         index = (tuple(parts["coords"] if "coords" in parts else (parts["row"], parts["col"])),)
@@ -94,7 +98,21 @@ def _matrix(parts: dict[str, Any]) -> Any:
     matrix = getattr(scipy.sparse, f"{kind}_array")((parts["data"], *index), shape=shape)
     if hasattr(matrix, "check_format"):
         matrix.check_format(full_check=True)
+    if "indptr" in parts and kind in ("csr", "csc", "bsr") and parts["indptr"][-1] != len(parts["data"]):
+        raise InputError(
+            f"the last entry of 'indptr' must be the length of 'data', {len(parts['data'])}, got {parts['indptr'][-1]}"
+        )
     return matrix
+
+
+def _check_whole(parts: dict[str, Any]) -> None:
+    """Raises InputError for numbers that are to be whole and are not."""
+    for name in WHOLE_NUMBERS:
+        given = np.ravel(parts.get(name, ()))
+        with np.errstate(invalid="ignore"):  # of infinities and NaNs, which no whole number equals
+            broken = given[given != given.astype(np.int64)] if given.dtype.kind == "f" else given[:0]
+        if broken.size:
+            raise InputError(f"{name!r} must hold whole numbers of 64 bits, got {broken[0]}")
 
 
 def _load(path: Path) -> Any:

@@ -79,6 +79,16 @@ CSR = {"data": [1.0, 2.0], "indices": [0, 1], "indptr": [0, 1, 2], "shape": [2, 
         ({"data": [1.0]}, "must be a .npz archive of arrays"),
         ({"data": ["a", "b"]}, "data.npz: .*"),
         ({"data": [1j, 2.0]}, "data.npz: values must be real numbers"),
+        ({"indices": [0, 1.7]}, r"data\.npz: 'indices' must hold whole numbers of 64 bits, got 1\.7"),
+        ({"indices": [0, np.nan]}, "'indices' must hold whole numbers of 64 bits, got nan"),
+        ({"indptr": [0, 1, 2.5]}, r"'indptr' must hold whole numbers of 64 bits, got 2\.5"),
+        ({"shape": [2.5, 2]}, r"'shape' must hold whole numbers of 64 bits, got 2\.5"),
+        ({"format": "coo", "row": [0, 1.7], "col": [0, 1]}, r"'row' must hold whole numbers of 64 bits, got 1\.7"),
+        ({"format": "coo", "row": [0, 1], "col": [np.inf, 1]}, "'col' must hold whole numbers of 64 bits, got inf"),
+        ({"format": "coo", "coords": [[0, 1], [0, 0.5]]}, r"'coords' must hold whole numbers of 64 bits, got 0\.5"),
+        ({"format": "dia", "data": [[1.0, 2.0]], "offsets": [0.5]}, "'offsets' must hold whole numbers of 64 bits"),
+        ({"indptr": [0, 1, 1]}, r"data\.npz: the last entry of 'indptr' must be the length of 'data', 2, got 1"),
+        ({"format": "csc", "indptr": [0, 1, 1]}, "the last entry of 'indptr' must be the length of 'data', 2, got 1"),
         ({"shape": [2, -2]}, "must be a .npz archive of arrays"),
         ({"format": "lil"}, r"unknown sparse format 'lil'\. .*Valid: bsr, coo, csc, csr, dia"),
         ({"format": "coo"}, "row is missing"),
@@ -89,6 +99,13 @@ def test_mistakes(tmp_path: Path, change: dict[str, Any], message: str) -> None:
     path = archive(tmp_path, **{**CSR, **change})
     with pytest.raises(InputError, match=message):
         read_npz(path)
+
+
+def test_whole_numbers_stored_as_floats(tmp_path: Path) -> None:
+    path = archive(tmp_path, **{**CSR, "indices": [0.0, 1.0], "shape": [2.0, 2.0]})
+    assert read_npz(path).to_dense().tolist() == [[1, 0], [0, 2]]
+    path = archive(tmp_path, data=[], row=[], col=[], shape=[2, 3], format="coo")
+    assert read_npz(path).nnz == 0
 
 
 def test_arrays(tmp_path: Path) -> None:
