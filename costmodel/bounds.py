@@ -86,10 +86,11 @@ class _Least:
 
 
 def _conversion(model: Model, step: Conversion, machine: Machine) -> _Least:
-    if machine.dram_channels is None:
+    if machine.dram_channels is None or step.in_place:
         return _Least(0.0, 0.0, Actions())
-    stats, moved = model.stats(step.tensor, model.workload.tensor(step.tensor).shape), list[float]()
-    for layout in (step.source, step.result):
+    moved = list[float]()
+    for tensor, layout in ((step.tensor, step.source), (step.made, step.result)):
+        stats = model.stats(tensor, model.workload.tensor(tensor).shape)
         sizes = tile_sizes(model.statistics, stats, layout, machine)
         moved.append(sizes.total_values + sizes.total_metadata)
     bursts = sum(math.ceil(m / machine.dram_burst_bytes) for m in moved)

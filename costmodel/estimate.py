@@ -18,7 +18,7 @@ from mapper.precision import multiply_scale
 from mapper.schedule import Conversion, Region, schedule
 from mapper.workload import Workload
 
-MODEL_VERSION = 7
+MODEL_VERSION = 8
 """Raised whenever an estimate may change; rows of a study carry it."""
 
 

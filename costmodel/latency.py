@@ -139,8 +139,7 @@ def _port_cycles(transfer: Transfer, machine: Machine) -> Floats:
         return np.zeros(1)
     channels, direction = machine.dram_channels or 1, transfer.traffic.direction
     bursts = transfer.burst_bytes / transfer.requests / machine.dram_burst_bytes
-    rate = machine.dram_bytes_per_cycle * (machine.streaming_bytes_per_cycle / machine.bytes_per_cycle)
-    each = math.ceil(bursts / channels) * machine.dram_burst_bytes / rate
+    each = math.ceil(bursts / channels) * machine.dram_burst_bytes * channels / machine.streaming_bytes_per_cycle
     if direction == "read":
         each += machine.dram_latency_cycles
     turns = transfer.turns

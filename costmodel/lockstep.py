@@ -35,7 +35,7 @@ def _lockstep(nest: Nest, first: int, fifo_depth: int) -> float:
     depth, worst, apart = len(nest.loops), 1.0, _apart(nest)
     for columns, passes in _pieces(nest, first).items():
         found = nest.counter.by(nest.leaves(depth), nest.variables(depth), columns, nest.splits)
-        if not found.weights.size:
+        if not found.total:
             continue
         place = pack([found.column(*c) for c in columns], radices(columns, nest.counter.extents))
         piece = np.unique(place, return_inverse=True)[1]

@@ -162,9 +162,9 @@ def _runs_per_tile(stats: AnyStatistics, layout: Layout, view: View, tiles: floa
     if not isinstance(stats, TensorStatistics):
         return np.array([stats.nnz / tiles if tiles else 0.0])
     coords, mode = stats.tensor.coords, layout.modes[-1]
-    order = np.lexsort([coords[m] for m in (mode, *(m for m in layout.modes if m != mode))])
+    others = [m for m in range(len(stats.shape)) if m != mode]
+    order = np.lexsort([coords[m] for m in (mode, *others)])
     coords, values = coords[:, order], rounded(stats.tensor.values, layout.dtype)[order]
-    others = [m for m in layout.modes if m != mode]
     first = np.ones(values.size, bool)
     first[1:] = (coords[others, 1:] != coords[others, :-1]).any(axis=0) | (values[1:] != values[:-1])
     first[1:] |= coords[mode, 1:] != coords[mode, :-1] + 1

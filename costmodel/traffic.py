@@ -9,6 +9,7 @@ At level L2 the loads of ``residency: none`` are exact.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
@@ -32,6 +33,9 @@ from mapper.schedule import Conversion, Region, schedule
 from mapper.storage import Layout
 from mapper.windows import boxes
 from mapper.workload import Workload
+
+MANY_TILES = 1000
+"""Mean tiles that are laid out to count the bursts that they touch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +145,7 @@ def operand_sizes(nest: Nest, n: int, machine: Machine) -> TileSizes:
 
 def _load(nest: Nest, n: int, machine: Machine) -> Transfer:
     operand, sizes = nest.operands[n], operand_sizes(nest, n, machine)
-    depth, burst, scale = nest.load_depth(n), machine.dram_burst_bytes, sizes.tiles / max(1, sizes.values.size)
+    depth, scale = nest.load_depth(n), sizes.tiles / max(1, sizes.values.size)
     reached = nest.reached(n, depth) if depth else np.ones(nest.lanes)
     once = Fetches(np.full(sizes.values.size, float(nest.lanes)), np.zeros(sizes.values.size))
     found = fetches(nest, n, depth, sizes, machine) if depth else once
@@ -151,7 +155,7 @@ def _load(nest: Nest, n: int, machine: Machine) -> Transfer:
     metadata = float((loads * sizes.metadata + tails * (tail - tail_values)).sum())
     name = nest.model.workload.program.stored_as(operand.access.tensor)
     traffic = TensorTraffic(name, "load", "read", values, metadata)
-    whole, rest = (np.ceil(b / burst) * burst for b in (sizes.values + sizes.metadata, tail))
+    whole, rest = (_in_bursts(b, machine) for b in (sizes.values + sizes.metadata, tail))
     moved, requests = float((loads * whole + tails * rest).sum()), float((loads + tails).sum())
     share = requests / max(1.0, float(reached.sum()))
     fibers = np.minimum(nest.joined(depth - 1), reached) if depth else reached
@@ -174,18 +178,43 @@ def _load_turns(requests: Floats, fibers: Floats, ahead: int) -> Floats:
 
 
 def _spills(nest: Nest, reduction: Reduction, machine: Machine, label: str) -> list[Transfer]:
-    shape, capacity = reduction.shape, reduction.shape.capacity(machine)
-    per_lane = reduction.scopes.per_lane(reduction.spilled, nest.lanes)
-    total, tensor = float(per_lane.sum()), nest.statement.target.tensor
-    if not total:
+    """Full runs written one by one, and what a scope spilled read back at once when it drains."""
+    spilled, scopes, tensor = reduction.spilled, reduction.scopes, nest.statement.target.tensor
+    if not spilled.any():
         return []
-    values, metadata = total * machine.value_bytes, total * machine.coordinate_bytes * shape.keys
-    port = f"spill {tensor} of {label}"
+    capacity, keys = reduction.shape.capacity(machine), reduction.shape.keys
+    entry = machine.value_bytes + machine.coordinate_bytes * keys
+
+    def per_lane(amount: Floats) -> Floats:
+        return scopes.per_lane(amount, nest.lanes)
+
+    runs, drains = per_lane(spilled / capacity), per_lane((spilled > 0).astype(np.float64))
+    size, burst = capacity * entry, machine.dram_burst_bytes
+    written = runs * (burst + size - math.gcd(size, burst))  # one behind the other, wherever bursts begin
+    total = float(per_lane(spilled).sum())
     found = []
-    for way in ("write", "read"):
+    for way, turns, moved in (
+        ("write", runs, written), ("read", drains, per_lane(_in_bursts(spilled * entry, machine)))
+    ):  # fmt: skip
+        values, metadata = total * machine.value_bytes, total * machine.coordinate_bytes * keys
         traffic = TensorTraffic(tensor, "spill", way, values, metadata)
-        found.append(Transfer(traffic, total / capacity, values + metadata, per_lane / capacity, port))
+        found.append(Transfer(traffic, float(turns.sum()), float(moved.sum()), turns, f"spill {tensor} of {label}"))
     return found
+
+
+def _in_bursts(size: Floats, machine: Machine) -> Floats:
+    """Bytes that requests of so many move."""
+    return np.asarray(np.ceil(size / machine.dram_burst_bytes) * machine.dram_burst_bytes)
+
+
+def _in_a_row(sizes: TileSizes, machine: Machine) -> float:
+    """Bytes in all bursts that tiles touch which are written one behind the other."""
+    size, burst = sizes.values + sizes.metadata, machine.dram_burst_bytes
+    if size.size < sizes.tiles:  # a mean tile that stands for all
+        size = np.resize(size, min(int(sizes.tiles), MANY_TILES))
+    ends = np.cumsum(size)
+    touched = np.where(size > 0, np.floor((ends - 1) / burst) - np.floor((ends - size) / burst) + 1, 0.0)
+    return float(touched.sum()) * burst * sizes.tiles / max(1, size.size)
 
 
 def _store(nest: Nest, layout: Layout, entries: float, machine: Machine, walk: BlockWalk | None) -> Transfer:
@@ -202,10 +231,9 @@ def _store(nest: Nest, layout: Layout, entries: float, machine: Machine, walk: B
     else:
         sizes = tile_sizes(nest.model.statistics, stats, layout, machine)
     traffic = TensorTraffic(target.tensor, "store", "write", sizes.total_values, sizes.total_metadata)
-    mean = traffic.bytes / max(1.0, sizes.tiles)
-    bursts = np.ceil(mean / machine.dram_burst_bytes) * machine.dram_burst_bytes * sizes.tiles
+    bursts = _in_a_row(sizes, machine)
     turns = np.full(nest.lanes, sizes.tiles / nest.lanes)
-    return Transfer(traffic, sizes.tiles, float(bursts), turns, f"store {target.tensor} of S{nest.number}")
+    return Transfer(traffic, sizes.tiles, bursts, turns, f"store {target.tensor} of S{nest.number}")
 
 
 def _sizes_in_parts(
@@ -234,5 +262,6 @@ def _conversion(model: Model, step: Conversion, machine: Machine) -> list[Transf
         stats = model.stats(tensor, model.workload.tensor(tensor).shape)
         sizes = tile_sizes(model.statistics, stats, layout, machine)
         traffic = TensorTraffic(tensor, "convert", way, sizes.total_values, sizes.total_metadata)
-        found.append(Transfer(traffic, 1.0, traffic.bytes, np.ones(1), step.name))
+        moved = float(_in_bursts(np.array(traffic.bytes), machine))
+        found.append(Transfer(traffic, 1.0, moved, np.ones(1), step.name))
     return found

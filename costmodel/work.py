@@ -92,6 +92,10 @@ class Tally:
         self.stops = [np.zeros(nest.lanes)]
         for q in depths:  # a stop per fiber, empty ones included
             self.stops.append(np.maximum(self.prefixes[q - 1], self.stops[q - 1]))
+        self.unread = set[int]()  # operands whose values nobody wants
+        if (nest.statement.kind, nest.statement.combine) == ("contract", "mul"):  # a pattern only selects
+            patterns = [n for n, o in enumerate(nest.operands) if o.access.pattern]
+            self.unread = set(patterns if len(patterns) < len(nest.operands) else patterns[1:])
         self.units: list[Unit] = []
         self.comparisons = 0.0
 
@@ -122,36 +126,41 @@ class Tally:
         nest, loop = self.nest, self.nest.loops[q - 1]
         name, full = f"{self.label}.{_text(loop)}", self.stream(q)
         found = nest.located(q)
-        present = [o for n, o in enumerate(nest.operands) if loop in o.loops and n not in found]
+        present = [n for n, o in enumerate(nest.operands) if loop in o.loops and n not in found]
+        unread = self.unread if q == self.depth else set[int]()  # references that go nowhere
         later = {i for i, _ in nest.loops[q:]}
         absent = len(nest.operands) - len(present) + sum(i in later and i != loop[0] for i in nest.statement.universal)
         scans = [nest.scanned(n, q) for n, o in enumerate(nest.operands) if loop in o.loops and n not in found]
         scans += [self.prefixes[q]] * (loop[0] in nest.statement.universal)
-        coordinates, payload = _copies(self._crd_readers(q) + len(found)), _copies(2 if absent else 1)
+        coordinates = _copies(self._crd_readers(q) + len(found))
+        payload = _copies((absent > 0) + (not unread.intersection(present[:1])))
         joined = len(scans) > 1
         for n, elements in enumerate(scans):
-            who = present[n].access.tensor if n < len(present) else "all"
+            operand = nest.operands[present[n]] if n < len(present) else None
+            who = operand.access.tensor if operand else "all"
             tokens = elements + self.stops[q] + 1.0
             pushes = 2 if joined else coordinates + payload
-            idle = idle_cycles(present[n], loop, elements, self.stops[q]) if n < len(present) else 0.0
+            idle = idle_cycles(operand, loop, elements, self.stops[q]) if operand else 0.0
             self._unit("scan", f"scan {who} {name}", tokens + idle, pushes * float(tokens.sum()))
         if joined:
             turns = self._turns(scans, q)
             self.comparisons += float(turns.sum())
             kind = "intersect" if nest.statement.kind == "contract" else "union"
             # Nobody reads the last reference to everything.
-            spent = loop[0] in nest.statement.universal and loop[0] not in later
+            spent = int(loop[0] in nest.statement.universal and loop[0] not in later)
+            spent += len(unread.intersection(present[1:]))
             pushes = coordinates + payload + len(scans) - 1 - spent
             self._unit(kind, f"{kind} {name}", turns, pushes * float(full.sum()))
         if absent:
-            self._unit(
-                "repeat", f"repeat {name}", full * self._round_trips(), (_copies(absent) + absent) * float(full.sum())
-            )
+            pushes = _copies(absent) + absent - len(unread.difference(present, found))
+            self._unit("repeat", f"repeat {name}", full * self._round_trips(), pushes * float(full.sum()))
         for n in found:
-            self._unit("locate", f"locate {nest.operands[n].access.tensor} {name}", full, float(full.sum()))
+            pushed = float(full.sum()) * (n not in unread)
+            self._unit("locate", f"locate {nest.operands[n].access.tensor} {name}", full, pushed)
         for n, operand in enumerate(nest.operands):
             if operand.stored and nest.load_depth(n) == q and self.machine.dram_channels is not None:
-                self._unit("tile_load", f"load {operand.access.tensor} {self.label}", full, float(full.sum()))
+                pushed = float(full.sum()) * (n not in unread)
+                self._unit("tile_load", f"load {operand.access.tensor} {self.label}", full, pushed)
 
     def _round_trips(self) -> float:
         """Cycles per token where a stream is repeated over another and meets it again: a FIFO between must hold what
@@ -182,15 +191,16 @@ class Tally:
         full, statement = self.stream(self.depth), self.nest.statement
         tokens = float(full.sum())
         conflicts = max(0.0, self.machine.bank_read_cycles / self.machine.buffer_banks - 1.0)  # if banks take turns
-        for operand in self.nest.operands:
+        read = [o for n, o in enumerate(self.nest.operands) if n not in self.unread]
+        for operand in read:
             if operand.stored:
                 own = max((q for q, loop in enumerate(self.nest.loops, 1) if loop in operand.loops), default=0)
                 bank_waits = np.maximum(0.0, (1.0 + conflicts) * self.prefixes[own] - full)  # repeats are free
                 self._unit("array", f"array {operand.access.tensor} {self.label}", full + bank_waits, tokens)
         if statement.kind == "map":
             self._unit("map", f"{statement.function} {self.label}", full, tokens)
-        elif len(self.nest.operands) > 1:
-            self._unit("alu", f"alu {self.label}", full, (len(self.nest.operands) - 1) * tokens)
+        elif len(read) > 1:
+            self._unit("alu", f"alu {self.label}", full, (len(read) - 1) * tokens)
 
     def _reducers(self) -> None:
         for q in range(self.depth, self.nest.value_depth, -1):

@@ -116,13 +116,15 @@ class Machine:
 
     @property
     def streaming_bytes_per_cycle(self) -> float:
-        """DRAM bandwidth of a long stream: one burst in every row opens it, the others find it open. The peak without
-        row buffers."""
-        if self.dram_row_bytes is None:
-            return self.bytes_per_cycle
-        misses = self.dram_burst_bytes / self.dram_row_bytes
-        row = misses * self.dram_row_miss_cycles + (1 - misses) * self.dram_row_hit_cycles
-        return self.bytes_per_cycle / (1 + row * self.dram_bytes_per_cycle / self.dram_burst_bytes)
+        """DRAM bandwidth of a long stream: a burst keeps its channel for whole cycles, and one in every row opens it,
+        which the others find open. Infinite without DRAM."""
+        if self.dram_channels is None:
+            return float("inf")
+        cycles: float = math.ceil(self.dram_burst_bytes / self.dram_bytes_per_cycle)
+        if self.dram_row_bytes is not None:
+            misses = self.dram_burst_bytes / self.dram_row_bytes
+            cycles += misses * self.dram_row_miss_cycles + (1 - misses) * self.dram_row_hit_cycles
+        return self.dram_channels * self.dram_burst_bytes / cycles
 
     def port_bytes_per_cycle(self, direction: str) -> float:
         """The most that one unit can ``"read"`` or ``"write"`` with its bursts in flight; infinite without a limit."""

@@ -80,6 +80,25 @@ def test_kernels_with_small_buffers(text: str) -> None:
     assert (np.median(found, axis=0) > [0.4, 0.6, 0.6]).all()  # a bound of nothing would pass the rest
 
 
+@pytest.mark.parametrize(
+    ("text", "shapes"),
+    [
+        ("Z(o,p) = X(c,p+r) * W(o,c,r)", {"X": (3, 10), "W": (4, 3, 3)}),
+        ("Z(o,p,q) = X(c,p+r,q+s) * W(o,c,r,s)", {"X": (2, 7, 6), "W": (3, 2, 2, 2)}),
+        ("Z(p) = X(4*p) * W(p)", {"X": (400,), "W": (100,)}),
+        ("Z(i,j) = pattern(A(i,k)) * B(k,j)", {"A": (30, 30), "B": (30, 30)}),
+    ],
+)
+def test_windows_and_patterns(text: str, shapes: dict[str, tuple[int, ...]]) -> None:
+    """What a view reads is not what it makes, in place nothing moves, and a pattern's values are not read."""
+    rng = np.random.default_rng(4)
+    tensors = {n: generate("uniform", seed=k, shape=s, density=0.4) for k, (n, s) in enumerate(shapes.items())}
+    workload = Workload(parse_program(text), tensors)
+    space = MappingSpace(workload, RDA, SpaceLimits(max_lanes=2))
+    ran = [check(workload, space.sample(rng), RDA) for _ in range(12)]
+    assert sum(ratios is not None for ratios in ran) > 6
+
+
 def test_traffic_without_reuse_or_spills_is_exact() -> None:
     """Two tiles of A, (0,0) and (1,1), each meet two tiles of B; every visit of B loads anew."""
     eye = SparseTensor.from_dense(np.eye(4))

@@ -13,6 +13,7 @@ from costmodel.traffic import TensorTraffic, Transfer
 from hwsim import Limits
 from mapper.mapping import Loops, Mapping
 from mapper.notation import parse_program
+from mapper.synthetic import generate
 from mapper.tensor import SparseTensor
 from mapper.workload import Workload
 from tuner.evaluate import evaluate
@@ -56,3 +57,31 @@ def test_the_lane_that_loads_most_ends_by_itself(channels: int) -> None:
     assert ran.failure is None
     assert ran.latency_cycles > 1.15 * ran.traffic_bytes / machine.bytes_per_cycle
     assert found.latency_cycles == pytest.approx(ran.latency_cycles, rel=0.05)
+
+
+@pytest.mark.parametrize("room", [2, 5, 10, 16])
+def test_small_accumulators_read_back_once_per_drain(room: int) -> None:
+    """Runs of so many entries, written one behind the other wherever bursts begin, and read at once in the end."""
+    a, b = (generate("uniform", seed=n, shape=(100, 100), density=0.04) for n in (1, 2))
+    workload = Workload(parse_program("Z(i,j) = A(i,k) * B(k,j)"), {"A": a, "B": b})
+    mapping = Mapping((), (Loops(("k", "i", "j")),), tuple((t, ("compressed",) * 2) for t in "ABZ"))
+    machine = RDA.with_fields(accumulator_bytes=12 * room)
+    ran = evaluate(workload, mapping, machine, Limits())
+    found = estimate(workload, mapping, machine, statistics=Statistics())
+    assert found.latency_cycles == pytest.approx(ran.latency_cycles, rel=0.25)
+    assert found.energy_pj == pytest.approx(ran.energy_pj, rel=0.01)
+
+
+def test_small_tiles_are_stored_one_behind_the_other() -> None:
+    """Tiles of some 50 bytes touch two bursts of 64 more often than one; conversions move whole bursts."""
+    tensors = {
+        name: generate("uniform", seed=n, shape=shape, density=density)
+        for n, (name, shape, density) in enumerate(
+            [("A", (128, 128), 0.03), ("X", (128, 128), 0.03), ("W", (128, 8), 0.3)]
+        )
+    }
+    workload = Workload(parse_program("T(i,k) = A(i,j) * X(j,k)\nZ(i,m) = T(i,k) * W(k,m)"), tensors)
+    loops = (Loops(("i", "j", "k"), (("i", 4), ("k", 4))), Loops(("i", "k", "m")))
+    mapping = Mapping((True,), loops, tuple((t, ("compressed",) * 2) for t in "ATWXZ"))
+    ran, found = evaluate(workload, mapping, RDA, Limits()), estimate(workload, mapping, RDA, statistics=Statistics())
+    assert found.energy_pj == pytest.approx(ran.energy_pj, rel=0.001)

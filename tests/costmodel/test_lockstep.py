@@ -77,3 +77,10 @@ def test_spills_of_partial_results(order: tuple[str, ...]) -> None:
         }
         assert counted["Z", "spill", "write"] > 0
         assert found == pytest.approx(counted)
+
+
+def test_products_of_nothing() -> None:
+    a, b = SparseTensor.from_dense(np.zeros((0, 4))), SparseTensor.from_dense(np.ones((4, 3)))
+    workload = Workload(parse_program("Z(i,j) = A(i,k) * B(k,j)"), {"A": a, "B": b})
+    mapping = Mapping((), (Loops(("i", "j", "k"), (), (("k", 4, "balanced"),)),), KINDS)
+    assert factor(workload, mapping) == 1.0

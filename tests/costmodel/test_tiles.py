@@ -107,3 +107,13 @@ def test_uniform_tensors_match_level_l0_on_average() -> None:
     assert mean.tiles == pytest.approx(exact.tiles, rel=0.05)
     assert mean.total_metadata == pytest.approx(exact.total_metadata, rel=0.05)
     assert tile_view(layout) == ((0, 8), (1, 8))
+
+
+def test_runs_end_with_the_tiles_that_modes_without_levels_tell() -> None:
+    """Boxes of windows carry the numbers of their tiles as modes that the layout does not store: (0, 0, 1) and
+    (1, 0, 2) are neighbours along the last mode, in two boxes."""
+    boxes = SparseTensor.from_coo((2, 1, 4), [[0, 0, 1, 1], [0, 0, 0, 0], [0, 1, 2, 3]], [5.0, 5.0, 5.0, 5.0])
+    layout = Layout((1, 2), ("dense", "rle"), (0,), (1, 0, 0))
+    assert (
+        tile_sizes(Statistics(), Statistics().of(boxes), layout, MACHINE).values.tolist() == [MACHINE.value_bytes] * 2
+    )

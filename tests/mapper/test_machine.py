@@ -155,6 +155,9 @@ def test_rates_by_hand() -> None:
     # Of 4 bursts in a row one takes 8 + 20 cycles, three 8 + 2: 58 for 256 bytes, times 8 channels.
     rows = rda.with_fields(dram_row_bytes=256, dram_row_hit_cycles=2, dram_row_miss_cycles=20)
     assert rows.streaming_bytes_per_cycle == pytest.approx(8 * 256 / 58)
+    # A burst of 64 bytes keeps its channel for two whole cycles at 48 bytes per cycle, for one at 64 and more.
+    rates = [rda.with_fields(dram_bytes_per_cycle=b).streaming_bytes_per_cycle for b in (48.0, 64.0, 128.0)]
+    assert rates == [8 * 32, 8 * 64, 8 * 64]
     # 3 bursts of 64 bytes in 8 + 100 cycles, or in 8 for writes.
     port = rda.with_fields(dram_outstanding=3)
     assert port.port_bytes_per_cycle("read") == pytest.approx(192 / 108)
