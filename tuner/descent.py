@@ -14,12 +14,16 @@ import numpy as np
 from mapper.errors import EmptySpace, IllegalMapping
 from mapper.mapping import Mapping
 from mapper.space import MappingSpace
+from tuner.inheritance import inherited
 
 LEAST_ESTIMATES, ESTIMATES_PER_KNOB = 200, 12
 """Mappings that one descent looks at, the larger of the two: spaces of whole models have more knobs."""
 
 DRAWS = 8
 """Uniform draws of which the best is where a descent starts that was given no start."""
+
+INHERITED = 0.8
+"""Share of the knobs that come with a change which are as before, where that may be."""
 
 Score = Callable[[Mapping], float]
 
@@ -36,7 +40,8 @@ class Descent:
 
 @dataclass(slots=True)
 class Recorder:
-    """A chooser that follows ``params``, draws what they leave open, and remembers every knob asked."""
+    """A chooser that follows ``params``, mostly takes over what they leave open (``tuner.inheritance``) or else draws
+    it, and remembers every knob asked."""
 
     params: dict[str, Any]
     rng: np.random.Generator
@@ -44,11 +49,14 @@ class Recorder:
     chosen: dict[str, Any] = field(default_factory=dict)
 
     def categorical(self, name: str, choices: Sequence[Any]) -> Any:
-        """The parameter if it is one of ``choices``, else a draw."""
+        """The parameter if it is one of ``choices``, else what others have instead of it, else a draw."""
         value = self.params.get(name)
-        self.choices[name] = choices
-        self.chosen[name] = value if value in choices else choices[int(self.rng.integers(len(choices)))]
-        return self.chosen[name]
+        if value not in choices:
+            value = inherited(name, choices, self.params)
+            if value is None or self.rng.random() >= INHERITED:
+                value = choices[int(self.rng.integers(len(choices)))]
+        self.choices[name], self.chosen[name] = choices, value
+        return value
 
     def integer(self, name: str, low: int, high: int) -> int:
         """The parameter if it is in [low, high], else a draw."""
