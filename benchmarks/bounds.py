@@ -3,10 +3,10 @@
     python benchmarks/bounds.py [--quick] [--json FILE] [--cases N] [--seed N]
 
 A third of the cases are random programs on tensors of up to 8 per mode with any format, lanes and memory; a third are
-kernels on tensors of a few hundred to thousand entries on the machine ``rda`` with small buffers; a third are chains in
-one region, very sparse, in lanes, with FIFOs deep enough for any order of loops. Rows: per measure the
-quantiles of bound / simulated, the share of cases where the two are equal, and the number of violations. A violation
-is an error.
+kernels, a pattern and a convolution among them, on tensors of a few hundred to thousand entries on the machine ``rda``
+with small buffers; a third are chains in one region, very sparse, in lanes, with FIFOs deep enough for any order of
+loops. Rows: per measure the quantiles of bound / simulated, the share of cases where the two are equal, and the number
+of violations. A violation is an error.
 """
 
 from __future__ import annotations
@@ -49,6 +49,14 @@ KERNELS: dict[str, dict[str, tuple[str, dict[str, Any]]]] = {
         "X": ("uniform", {"shape": (60, 40), "density": 0.1}),
         "W": ("dense", {"shape": (40, 8)}),
         "b": ("dense", {"shape": (8,)}),
+    },
+    "Z(i,j) = pattern(A(i,k)) * B(k,j)": {
+        "A": ("power_law", {"shape": (80, 70), "nnz": 400}),
+        "B": ("uniform", {"shape": (70, 60), "density": 0.08}),
+    },
+    "Z(o,p) = X(c,p+r) * W(o,c,r)": {
+        "X": ("uniform", {"shape": (12, 40), "density": 0.2}),
+        "W": ("uniform", {"shape": (8, 12, 3), "density": 0.5}),
     },
 }
 
