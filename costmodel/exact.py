@@ -15,13 +15,12 @@ import numpy as np
 
 from costmodel.exact_buffer import fetched_bytes
 from costmodel.traffic import TensorTraffic, summed
-from costmodel.walk import Ints, Level, Nest, Side, levels_of, stream_levels, walk
+from costmodel.walk import Ints, Level, Nest, Products, Side, levels_of, stream_levels, walk
 from mapper.blocks import block_plan, grid_storage, in_elements
 from mapper.formats import COMPRESSED
-from mapper.lanes import Slice, common_levels, lane_slices
+from mapper.lanes import Slice, lane_slices
 from mapper.machine import Machine
 from mapper.mapping import Loop, Mapping
-from mapper.regions import renaming
 from mapper.residency import OVERBOOKED
 from mapper.schedule import Conversion, Region, schedule
 from mapper.storage import Layout, Storage, layout_of, store_tensor
@@ -30,6 +29,12 @@ from mapper.workload import Workload
 
 Stored = Callable[[SparseTensor, Layout], Storage]
 """Gives a stored form of a tensor; callers that count many mappings remember them."""
+
+Part = tuple[Slice, ...]
+"""What a lane holds of a result: its slices of the parallel indices that the result has."""
+
+Passed = dict[tuple[str, Part], list[Ints]]
+"""Prefixes of results that are read as streams, part by part: a reader's lane sees those of its own part alone."""
 
 
 def count_traffic(
@@ -41,7 +46,7 @@ def count_traffic(
     workload = workload.variant(mapping.variant)
     store = stored or (lambda tensor, layout: store_tensor(tensor, layout, machine))
     patterns: dict[str, SparseTensor] = {}  # of results with more entries than the oracle's
-    passed: dict[str, list[Ints]] = {}  # prefixes of results that are read as streams
+    passed = Passed()
     found: list[TensorTraffic] = []
     for step in schedule(workload.program, mapping).steps:
         if isinstance(step, Conversion):
@@ -63,7 +68,7 @@ class _Statement:
 
     def __init__(
         self, workload: Workload, mapping: Mapping, machine: Machine, region: Region, number: int, store: Stored,
-        patterns: dict[str, SparseTensor], passed: dict[str, list[Ints]],
+        patterns: dict[str, SparseTensor], passed: Passed,
     ) -> None:  # fmt: skip
         self.workload, self.mapping, self.machine, self.region = workload, mapping, machine, region
         self.number, self.store, self.patterns, self.passed = number, store, patterns, passed
@@ -90,18 +95,13 @@ class _Statement:
         sides = [self._side(n) for n in range(len(self.statement.operands))]
         depth = len(self.loops) if whole else max((s.load_depth or 0 for s in sides), default=0)
         streamed = min(self.scope or self.value_depth, self.value_depth) - 1 if self.read_as_stream else 0
-        prefixes = self.passed[self.statement.target.tensor] = list[Ints]()
-
-        def passes(crds: dict[Loop, Ints]) -> None:
-            if 0 < len(crds) <= streamed:
-                prefixes.append(np.stack(list(crds.values())))
-
         depth = max(depth, streamed)
         for lane in self._lanes():
+            passes = self._passes(lane, streamed) if streamed > 0 else None
             sink = _Accumulator(self, capacity if self.scope else 0, padded) if whole else None
             for n in self.streamed if lane else ():
                 sides[n] = self._side(n, lane)
-            visits = walk(self._nest(lane), sides, depth, sink.take if sink else None, passes if streamed > 0 else None)
+            visits = walk(self._nest(lane), sides, depth, sink.take if sink else None, passes)
             for n, side in enumerate(sides):
                 if side.load_depth is not None:
                     values, metadata = fetched_bytes(visits[n], self.storages[n], self.mapping.residency, self.machine)
@@ -114,6 +114,19 @@ class _Statement:
         made = self._made(results)
         layout = dict(self.region.stored).get(self.statement.target.tensor)
         return found + (self._stores(made, layout) if layout is not None else [])
+
+    def _passes(self, lane: dict[Loop, Slice], levels: int) -> Products:
+        """Notes the prefixes of so many outer levels that a lane passes on."""
+        prefixes = self.passed.setdefault((self.statement.target.tensor, self._part(lane)), [])
+
+        def note(crds: dict[Loop, Ints]) -> None:
+            if 0 < len(crds) <= levels:
+                prefixes.append(np.stack(list(crds.values())))
+
+        return note
+
+    def _part(self, lane: dict[Loop, Slice]) -> Part:
+        return tuple(own for (index, _), own in lane.items() if index in self.kept)
 
     def _storage(self, n: int) -> Storage:
         access = self.statement.operands[n]
@@ -131,25 +144,17 @@ class _Statement:
         return Side(dict(zip(own, levels, strict=True)), None if n in self.streamed else depth)
 
     def _stream(self, n: int, own: tuple[Loop, ...], lane: dict[Loop, Slice]) -> tuple[Level, ...]:
-        """Levels of an operand that a statement of the region makes, as a lane gets them, empty fibers included: those
-        in which the lane is told apart have coordinates with entries of the lane alone."""
+        """Levels of an operand that a statement of the region makes, as a lane gets them: its entries, and the empty
+        fibers that the makers of its part passed."""
         access = self.statement.operands[n]
         tensor = self.patterns.get(access.tensor, self.workload.tensor(access.tensor))
         if not own:
             return ()
         at = np.stack([self._coordinate(tensor.coords[access.indices.index(loop[0])], loop) for loop in own])
-        (edge,) = (e for e in self.region.fused if (e.consumer, e.operand) == (self.number, n))
-        names = {read: made for made, read in renaming(self.workload.program, edge).items()}
-        alive, agreed = np.ones(tensor.nnz, bool), list[tuple[int, Loop]]()
-        for loop in lane:
-            divided = {names[loop[0]]}
-            levels = common_levels(self.workload.program, self.mapping.loops, self.region.fused, edge.producer, divided)
-            agreed.append((levels, loop))
-        passed = list(self.passed[access.tensor])
-        for levels, loop in sorted(agreed):
-            passed += [at[:levels, alive]] if levels else []
-            alive &= lane[loop].has(at[own.index(loop)])
-        return stream_levels(at[:, alive], passed)
+        alive = np.ones(tensor.nnz, bool)
+        for loop, dealt in lane.items():
+            alive &= dealt.has(at[own.index(loop)])
+        return stream_levels(at[:, alive], self.passed.get((access.tensor, tuple(lane.values())), []))
 
     def _walked_storage(self, n: int) -> Storage:
         if self.blocks is None:

@@ -25,6 +25,7 @@ from mapper.space import MappingSpace
 from mapper.space_limits import SpaceLimits
 from mapper.storage import Layout, Storage, store_tensor
 from mapper.synthetic import generate
+from mapper.tensor import SparseTensor
 from mapper.workload import Workload
 
 
@@ -152,6 +153,20 @@ def test_readers_of_a_stream_see_fibers_that_are_empty() -> None:
             predicted = predict_traffic(workload, mapping, machine, statistics=Statistics())
             more += counted["W", "read", "values"] > 1.02 * sum(t.values_bytes for t in predicted if t.tensor == "W")
     assert more >= 1  # the model takes the stream to have no empty fibers
+
+
+def test_a_lane_sees_empty_fibers_of_its_own_part_alone() -> None:
+    """U passes blocks of columns in which its lane has entries of T and M, though none in common: C is loaded for
+    these, not for those that the other lane passes."""
+    rng, lanes = np.random.default_rng(36), (("i", 2, "block"),)
+    program = parse_program("T(i,j) = A(i,k) * B(k,j)\nU(i,j) = T(i,j) * M(i,j)\nZ(i,j) = U(i,j) * C(i,j)")
+    makes, reads = Loops(("i", "j", "k"), (("k", 1), ("j", 2)), lanes), Loops(("i", "j"), (("j", 2),), lanes)
+    mapping = Mapping((False, False), (makes, reads, reads), tuple((n, ("compressed",) * 2) for n in "ABCMZ"))
+    for _ in range(20):
+        shapes = {"A": (4, 2), "B": (2, 4), "M": (4, 4), "C": (4, 4)}
+        tensors = {n: SparseTensor.from_dense((rng.random(shape) < 0.4) * 1.0) for n, shape in shapes.items()}
+        workload = Workload(program, tensors)
+        assert counted_traffic(workload, mapping, RDA) == simulated_traffic(workload, mapping, RDA)
 
 
 @pytest.mark.parametrize("text", ["Z(i,j) = A(i,k) * B(k,j)", "Z(i,r) = X(i,j,k) * B(j,r) * C(k,r)"])
