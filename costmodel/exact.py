@@ -91,14 +91,15 @@ class _Statement:
         found, runs, results = list[TensorTraffic](), 0, list[Ints]()
         capacity = self._capacity()
         padded = self._padded()
-        whole = padded or self._may_overflow(capacity)
+        traced = padded or self._may_be_nothing()
+        whole = traced or self._may_overflow(capacity)
         sides = [self._side(n) for n in range(len(self.statement.operands))]
         depth = len(self.loops) if whole else max((s.load_depth or 0 for s in sides), default=0)
         streamed = min(self.scope or self.value_depth, self.value_depth) - 1 if self.read_as_stream else 0
         depth = max(depth, streamed)
         for lane in self._lanes():
             passes = self._passes(lane, streamed) if streamed > 0 else None
-            sink = _Accumulator(self, capacity if self.scope else 0, padded) if whole else None
+            sink = _Accumulator(self, capacity if self.scope else 0, traced) if whole else None
             for n in self.streamed if lane else ():
                 sides[n] = self._side(n, lane)
             visits = walk(self._nest(lane), sides, depth, sink.take if sink else None, passes)
@@ -109,7 +110,7 @@ class _Statement:
                     found.append(TensorTraffic(name, "load", "read", values, metadata))
             if sink is not None:
                 runs += sink.finish()
-                results += [sink.results] if padded else []
+                results += [sink.results] if traced else []
         found += self._spills(runs * capacity)
         made = self._made(results)
         layout = dict(self.region.stored).get(self.statement.target.tensor)
@@ -181,6 +182,10 @@ class _Statement:
         more = any(s.values.size > t.nnz for s, t in zip(self.storages, tensors, strict=True))
         return more or any(a.tensor in self.patterns for a in self.statement.operands)
 
+    def _may_be_nothing(self) -> bool:
+        """Whether the result is a scalar perhaps without products: the oracle knows it as 0, no machine makes it."""
+        return not self.kept and not self.workload.tensor(self.statement.target.tensor).values.any()
+
     def _capacity(self) -> int:
         entry = self.sums.value_bytes + self._keys() * self.machine.coordinate_bytes
         return (self.machine.accumulator_bytes or 0) // entry
@@ -219,8 +224,8 @@ class _Statement:
         keys = np.unique(np.concatenate(results))
         grid = [self.extents[i] for i in self.kept]
         coords = np.stack(np.unravel_index(keys, grid)) if known.ndim else np.zeros((0, keys.size), np.int64)
-        sides = [self.blocks.side(i) if self.blocks else 1 for i in self.kept]
-        coords = in_elements(coords, sides, known.shape)  # every position of a block is an entry
+        if self.blocks is not None:  # every position of a block is an entry
+            coords = in_elements(coords, [self.blocks.side(i) for i in self.kept], known.shape)
         if coords.shape[1] == known.nnz:
             return known
         made = SparseTensor(known.shape, coords, np.ones(coords.shape[1]))

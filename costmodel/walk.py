@@ -74,7 +74,7 @@ def levels_of(storage: Storage) -> tuple[Level, ...]:
         ref = np.arange(fiber.size)
         kind = level.params.get("storage")
         if kind == "bitmask":
-            words = level.arrays["mask"].view(np.uint8).reshape(pos.size - 1, -1)
+            words = level.arrays["mask"].view(np.uint8).reshape(max(1, pos.size - 1), -1)
             crd = np.nonzero(np.unpackbits(words, axis=1, bitorder="little"))[1]
         elif crd is None:
             crd = ref - pos[fiber]

@@ -13,7 +13,7 @@ from test_traffic import loaded, walked_loads
 from costmodel import Statistics, predict_traffic
 from costmodel.bounds import bounds
 from costmodel.exact import count_traffic
-from hwsim import simulate
+from hwsim import Limits, simulate
 from mapper.legality import violations
 from mapper.lowering import lower_conversion, lower_region
 from mapper.machine import Machine
@@ -27,6 +27,7 @@ from mapper.storage import Layout, Storage, store_tensor
 from mapper.synthetic import generate
 from mapper.tensor import SparseTensor
 from mapper.workload import Workload
+from tuner.evaluate import evaluate
 
 
 def simulated_traffic(workload: Workload, mapping: Mapping, machine: Machine) -> Counter[tuple[str, str, str]] | None:
@@ -167,6 +168,33 @@ def test_a_lane_sees_empty_fibers_of_its_own_part_alone() -> None:
         tensors = {n: SparseTensor.from_dense((rng.random(shape) < 0.4) * 1.0) for n, shape in shapes.items()}
         workload = Workload(program, tensors)
         assert counted_traffic(workload, mapping, RDA) == simulated_traffic(workload, mapping, RDA)
+
+
+NOTHING = np.zeros((3, 4))
+ONES = np.ones((3, 4))
+LEFT, RIGHT = np.eye(3, 4), np.eye(3, 4, 1)
+
+
+@pytest.mark.parametrize(
+    ("text", "a", "b", "kinds"),
+    [
+        ("Z(i,j) = A(i,j) * B(i,j)", NOTHING, ONES, ("compressed", "bitmask")),  # a bitmask without fibers
+        ("Z = A(i,j) * B(i,j)", LEFT, ONES, ("dense", "dense")),  # a scalar that is made of zeros too
+        ("Z = A(i,j) * B(i,j)", LEFT, RIGHT, ("compressed", "compressed")),  # one without products: never made
+        ("Z = A(i,j) * B(i,j)", LEFT, RIGHT, ("dense", "dense")),  # one of zeros alone
+        ("T = A(i,j) * B(i,j)\nZ(m) = T * C(m)", LEFT, RIGHT, ("compressed", "compressed")),
+    ],
+)
+def test_operands_and_scalars_of_nothing(text: str, a: np.ndarray, b: np.ndarray, kinds: tuple[str, ...]) -> None:
+    tensors = {"A": SparseTensor.from_dense(a), "B": SparseTensor.from_dense(b), "C": SparseTensor.from_dense(ONES[0])}
+    program = parse_program(text)
+    workload = Workload(program, {n: tensors[n] for n in program.inputs})
+    formats = {"A": kinds, "B": kinds, "C": ("dense",), "T": (), "Z": ("compressed",) * workload.tensor("Z").ndim}
+    stored = tuple((n, formats[n]) for n in sorted({*program.inputs, *program.producers}))
+    loops = tuple(Loops(s.indices) for s in program.statements)
+    mapping = Mapping((True,) * len(program.edges), loops, stored)
+    result = evaluate(workload, mapping, RDA, Limits())
+    assert sum(t.bytes for t in count_traffic(workload, mapping, RDA)) == result.traffic_bytes
 
 
 @pytest.mark.parametrize("text", ["Z(i,j) = A(i,k) * B(k,j)", "Z(i,r) = X(i,j,k) * B(j,r) * C(k,r)"])
