@@ -44,11 +44,18 @@ def with_values(nest: Nest, reached: Floats, products: Floats) -> Floats:
 def reduced_entries(nest: Nest) -> Floats:
     """Entries of the result per lane of a statement without accumulator."""
     products = nest.joined(len(nest.loops))
+    if nest.statement.function == "sparse_relu":  # zeros are not stored, whoever made them
+        return _known(nest, products)
     if nest.statement.kind != "contract":
         return products
     entries = with_values(nest, nest.joined(nest.value_depth, valued=True), products)
+    return entries if padded(nest) or nest.partial else _known(nest, entries)
+
+
+def _known(nest: Nest, entries: Floats) -> Floats:
+    """Entries per lane, as many in all as the known result has."""
     total = float(entries.sum())
-    return entries if padded(nest) or nest.partial or not total else entries * (nest.target.nnz / total)
+    return entries * (nest.target.nnz / total) if total else entries
 
 
 def _positions(nest: Nest, operand: Operand, depth: int) -> float:
