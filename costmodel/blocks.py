@@ -70,8 +70,7 @@ def block_work(nest: Nest, walk: BlockWalk, region: Region, reduction: Reduction
 def _grid(nest: Nest, plan: BlockPlan) -> Nest:
     model, statement = nest.model, nest.statement
     tensors = {
-        a.tensor: grid_tensor(model.workload.tensor(a.tensor), [plan.side(i) for i in a.indices])
-        for a in statement.operands
+        a.tensor: grid_tensor(model.tensor(a.tensor), [plan.side(i) for i in a.indices]) for a in statement.operands
     }
     own = plan.mapping(model.mapping)
     kept = tuple(pair for pair in own.formats if pair[0] in (*tensors, statement.target.tensor))

@@ -10,7 +10,16 @@ from costmodel.energy import Actions
 from costmodel.latency import region_latency
 from costmodel.nest import Model
 from costmodel.statistics import Statistics, shared_statistics
-from costmodel.traffic import TensorTraffic, Transfer, operand_sizes, region_transfers, step_transfers, summed
+from costmodel.traffic import (
+    TensorTraffic,
+    Transfer,
+    left_to_readers,
+    operand_sizes,
+    region_transfers,
+    step_transfers,
+    summed,
+)
+from costmodel.widened import Widened
 from costmodel.work import Work, work_of
 from mapper.machine import Machine
 from mapper.mapping import Mapping
@@ -58,6 +67,7 @@ class _Step:
     actions: Actions
     multiplies: float
     tiles: tuple[tuple[str, float], ...]
+    widened: tuple[Widened, ...] = ()
 
 
 def estimate(
@@ -68,11 +78,14 @@ def estimate(
     Regions are estimated once: mappings that share one, or differ in nothing that it sees, share its part."""
     workload, statistics = workload.variant(mapping.variant), statistics or shared_statistics()
     model = Model(workload, mapping, level, statistics)
-    steps = [_step(model, step, machine) for step in schedule(workload.program, mapping).steps]
+    steps = list[_Step]()
+    for step in schedule(workload.program, mapping).steps:
+        steps.append(_step(model, step, machine))
+        model.widened |= {own.tensor: own for own in steps[-1].widened}
     transfers, actions, tiles = [t for s in steps for t in s.transfers], Actions(), dict[str, float]()
-    for step in steps:
-        actions += step.actions
-        for tensor, size in step.tiles:
+    for part in steps:
+        actions += part.actions
+        for tensor, size in part.tiles:
             tiles[tensor] = max(size, tiles.get(tensor, 0.0))
     traffic = summed(t.traffic for t in transfers)
     moved_bytes = sum(t.bytes for t in traffic)
@@ -104,19 +117,22 @@ def _step(model: Model, step: Conversion | Region, machine: Machine) -> _Step:
     read |= {s.target.tensor for s in statements}  # whose format blocks must suit
     formats = tuple(pair for pair in (*mapping.formats, *mapping.dtypes) if pair[0] in read)
     seen = tuple(mapping.loops[n] for n in step.statements), formats, mapping.residency, mapping.joins
-    key = "region", model.workload.key, model.level, step, seen, repr(machine)
+    found = tuple(model.widened[tensor].key for tensor in sorted(read & model.widened.keys()))
+    key = "region", model.workload.key, model.level, step, seen, found, repr(machine)
     return model.statistics.remember(key, lambda: _region(model, step, machine))
 
 
 def _region(model: Model, step: Region, machine: Machine) -> _Step:
     nests = model.nests(step)
-    works, moved = list[Work](), list[Transfer]()
+    works, moved, left = list[Work](), list[Transfer](), list[Widened]()
     for nest in nests:
         walk = block_walk(nest, machine)
         reduction = reduction_of(walk.nest, walk.machine) if walk else reduction_of(nest, machine)
         work = block_work(nest, walk, step, reduction) if walk else work_of(nest, step, reduction, machine)
         works.append(work)
-        moved += region_transfers(nest, step, reduction, float(work.made.sum()), machine, walk)
+        entries = float(work.made.sum())
+        moved += region_transfers(nest, step, reduction, entries, machine, walk)
+        left += left_to_readers(nest, step, entries, walk)
     own = StepEstimate("+".join(f"S{n}" for n in step.statements), *region_latency(nests, works, moved, machine))
     scale = multiply_scale(model.workload.program, model.mapping, step.statements, machine)
     actions = Actions()
@@ -128,7 +144,7 @@ def _region(model: Model, step: Region, machine: Machine) -> _Step:
         for n, operand in enumerate(nest.operands)
         if operand.stored
     ]
-    return _Step(own, tuple(moved), actions, sum(w.multiplies for w in works), tuple(tiles))
+    return _Step(own, tuple(moved), actions, sum(w.multiplies for w in works), tuple(tiles), tuple(left))
 
 
 def _actions(work: Work, multiply_scale: float) -> Actions:

@@ -21,6 +21,7 @@ from costmodel.statistics import MODEL_LEVELS, Statistics, TensorStatistics
 from costmodel.tiles import level_view
 from costmodel.uniform import UniformStatistics, expected_entries
 from costmodel.views import View
+from costmodel.widened import Widened
 from mapper.dtypes import FP32
 from mapper.errors import InputError, nearest
 from mapper.formats import COMPRESSED, DENSE
@@ -32,6 +33,7 @@ from mapper.regions import renaming
 from mapper.residency import OVERBOOKED
 from mapper.schedule import Conversion, Region, schedule
 from mapper.storage import Layout, layout_of
+from mapper.tensor import SparseTensor
 from mapper.workload import Workload
 
 
@@ -63,13 +65,15 @@ class Operand:
 
 
 class Model:
-    """What all predictions for a mapping share: data, level and statistics."""
+    """What all predictions for a mapping share: data, level and statistics; ``widened``, by tensor, are results of the
+    steps so far that were stored with more entries than the oracle's."""
 
     def __init__(self, workload: Workload, mapping: Mapping, level: str, statistics: Statistics) -> None:
         if level not in MODEL_LEVELS:
             raise InputError(f"unknown model level {level!r}.{nearest(level, MODEL_LEVELS)}")
         self.workload, self.mapping, self.level, self.statistics = workload, mapping, level, statistics
         self._entries = expected_entries(workload) if level == "L0" else {}
+        self.widened = dict[str, Widened]()
 
     @cached_property
     def in_place(self) -> dict[str, Conversion]:
@@ -83,7 +87,14 @@ class Model:
         """Statistics of an input or computed tensor at the model's level."""
         if self.level == "L0":
             return UniformStatistics(shape, self._entries[tensor])
+        if own := self.widened.get(tensor):
+            return self.statistics.named(own.key, own.make)
         return self.statistics.of(self.workload.tensor(tensor))
+
+    def tensor(self, name: str) -> SparseTensor:
+        """An input, or a computed tensor as it is stored."""
+        own = self.widened.get(name)
+        return self.statistics.named(own.key, own.make).tensor if own else self.workload.tensor(name)
 
     def nests(self, region: Region) -> tuple[Nest, ...]:
         """One nest per statement of a region."""

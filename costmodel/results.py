@@ -9,16 +9,20 @@ from __future__ import annotations
 
 import numpy as np
 
-from costmodel.factors import Floats
+from costmodel.factors import Floats, Ints
 from costmodel.nest import Nest, Operand
+from costmodel.statistics import TensorStatistics
 from mapper.formats import pads, slots_of
 
 
 def padded(nest: Nest) -> bool:
-    """Whether some operand of a product stores positions that hold no entry of it."""
+    """Whether some operand of a product stores positions that hold no entry of it, or zeros of an earlier such
+    product."""
     return any(
-        o.stored and pads(o.layout.kinds) and o.stats.density(o.full_view) < _filled(o.layout.kinds[-1])
+        o.access.tensor in nest.model.widened
+        or (pads(o.layout.kinds) and o.stats.density(o.full_view) < _filled(o.layout.kinds[-1]))
         for o in nest.operands
+        if o.stored
     )
 
 
@@ -56,6 +60,21 @@ def _known(nest: Nest, entries: Floats) -> Floats:
     """Entries per lane, as many in all as the known result has."""
     total = float(entries.sum())
     return entries * (nest.target.nnz / total) if total else entries
+
+
+def allowed(nest: Nest) -> tuple[Ints, ...]:
+    """Coordinates along every mode of the result at which it can have entries, at level L2: of a product those at which
+    every operand stores a value."""
+    indices, depth = nest.statement.target.indices, len(nest.loops)
+    found = [np.arange(extent) for extent in nest.target.shape]
+    for operand in nest.operands if nest.statement.kind == "contract" else ():
+        leaf = operand.leaf(nest.loops, depth, valued=True)
+        assert isinstance(leaf.stats, TensorStatistics)
+        for mode, granule in leaf.view:
+            if (index := leaf.indices[mode]) in indices:
+                own, m = leaf.stats.nodes(((mode, granule),))[0], indices.index(index)
+                found[m] = found[m][np.isin(found[m] // granule, own)]
+    return tuple(found)
 
 
 def _positions(nest: Nest, operand: Operand, depth: int) -> float:

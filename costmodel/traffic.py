@@ -23,9 +23,11 @@ from costmodel.in_lanes import InLanes
 from costmodel.lockstep import lockstep
 from costmodel.nest import Model, Nest
 from costmodel.residency import Fetches, fetches, tail_bytes
+from costmodel.results import allowed
 from costmodel.statistics import Statistics, TensorStatistics, shared_statistics
 from costmodel.tiles import TileSizes, tile_sizes, tile_view
 from costmodel.uniform import UniformStatistics
+from costmodel.widened import MOST_POSITIONS, Widened, drawn, positions
 from mapper.machine import Machine
 from mapper.mapping import Mapping
 from mapper.residency import OVERBOOKED, tiles_ahead
@@ -98,7 +100,21 @@ def step_transfers(model: Model, step: Conversion | Region, machine: Machine) ->
         reduction = reduction_of(own, sums)
         entries = float(nest.target.nnz if nest.partial else made(own, reduction).sum() * area)
         found += region_transfers(nest, step, reduction, entries, machine, walk)
+        model.widened |= {own.tensor: own for own in left_to_readers(nest, step, entries, walk)}
     return found
+
+
+def left_to_readers(nest: Nest, region: Region, entries: float, walk: BlockWalk | None) -> tuple[Widened, ...]:
+    """The result of a statement of a region that makes ``entries``, as later regions read it from memory, if these are
+    more than the oracle's."""
+    model, stats, target = nest.model, nest.target, nest.statement.target
+    read = any(e.tensor == target.tensor and e not in region.fused for e in model.workload.program.edges)
+    if not read or model.level != "L2" or not isinstance(stats, TensorStatistics) or entries <= stats.nnz + 0.5:
+        return ()
+    if blocks := walk.made(stats.shape, entries) if walk else None:
+        return (Widened(target.tensor, blocks.key, lambda: blocks.tensor),)
+    within = allowed(nest)
+    return (drawn(target.tensor, stats, round(entries), within),) if positions(within) <= MOST_POSITIONS else ()
 
 
 def region_transfers(
