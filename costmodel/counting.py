@@ -11,10 +11,11 @@ import math
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
+from typing import Any
 
 import numpy as np
 
-from costmodel.factors import Column, Factor, Floats, Ints
+from costmodel.factors import Column, Factor, Floats, Ints, group_sum, radices
 from costmodel.products import kept_columns, needed, sum_product
 from costmodel.statistics import Statistics, TensorStatistics
 from costmodel.uniform import UniformStatistics
@@ -49,6 +50,53 @@ class Leaf:
         keep = tuple(sorted((modes[i], g) for i, g in columns))
         coords, weights = self.stats.marginal(self.view, keep)
         return Factor(tuple((self.indices[m], g) for m, g in keep), coords, weights)
+
+
+@dataclass(frozen=True, slots=True)
+class Cut(Leaf):
+    """Nodes of a leaf whose own view is ``whole``, such as blocks, cut along the finer ``view``."""
+
+    whole: View
+
+    @property
+    def key(self) -> Any:
+        """Identity for memoisation."""
+        return self.stats.key, self.columns, self.view, self.whole
+
+    def marginal(self, columns: Sequence[Column]) -> Factor:
+        """Pieces counted per point of ``columns``. Level L2 only."""
+        extents = dict(zip(self.indices, self.stats.shape, strict=True))
+        plain = Leaf(self.stats, self.indices, self.whole)
+        found = plain.marginal(plain.columns)
+        for n, ((index, granule), (_, finer)) in enumerate(zip(plain.columns, self.columns, strict=True)):
+            found = found.cut(n, granule // finer, -(-extents[index] // finer))
+        pieces, wanted = Factor(self.columns, found.coords, found.weights), tuple(columns)
+        coords, weights = group_sum([pieces.column(*c) for c in wanted], radices(wanted, extents), pieces.weights)
+        return Factor(wanted, coords, weights)
+
+
+def nested(leaves: Sequence[Leaf]) -> list[Leaf]:
+    """The leaves, cut so that granules of an index divide each other: blocks of two operands need not."""
+    known: dict[str, set[int]] = {}
+    for leaf in leaves:
+        for index, granule in leaf.columns:
+            known.setdefault(index, set()).add(granule)
+    finest = dict[str, int]()
+    for index, granules in known.items():
+        apart = {g for g in granules if any(g % h and h % g for h in granules)}
+        if apart:
+            finest[index] = math.gcd(*apart)
+            known[index] = apart
+    if not finest:
+        return list(leaves)
+    found = []
+    for leaf in leaves:
+        view = tuple(
+            (m, finest[i] if i in finest and g in known[i] else g)
+            for (m, g), (i, _) in zip(leaf.view, leaf.columns, strict=True)
+        )
+        found.append(leaf if view == leaf.view else Cut(leaf.stats, leaf.indices, view, leaf.view))
+    return found
 
 
 LANE: Column = ("(lane)", 1)
@@ -177,6 +225,7 @@ class Counter:
         ordered: bool,
     ) -> Factor:
         wanted = (*keep, *(own.column for own in split), *(own.tag for own in split))
+        leaves = nested(leaves)
         columns = [x.columns for x in leaves]
         boxes, scale = [], 1.0
         for own in split:
