@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from studies.frames import Versions, front, simulated
+from studies.frames import Versions, eligible, front, simulated
 from studies.records import StudyContents, TrialRecord
 
 
@@ -16,7 +16,7 @@ from studies.records import StudyContents, TrialRecord
 class Audit:
     """A rule, how many distinct mappings it ``stopped``, how many more were ``audited``, how many of these are
     ``on_front``, and its ``regret``: how many times larger the best value of an objective would be without them, 1
-    where they brought nothing."""
+    where they brought nothing. Only what meets the constraints counts as a best value."""
 
     rule: str
     stopped: int
@@ -36,14 +36,15 @@ class Coverage:
 
 def audits(contents: StudyContents, versions: Versions | None = None) -> list[Audit]:
     """One entry per rule with an audited trial, in order of first appearance."""
-    ran, optimal = simulated(contents, versions), {t.number for t in front(contents, versions)}
+    ran, able = simulated(contents, versions), eligible(contents, versions)
+    optimal = {t.number for t in front(contents, versions)}
     found = []
     for rule in dict.fromkeys(t.verdicts[0].rule for t in ran if t.verdicts):
         audited = [t for t in ran if t.verdicts and t.verdicts[0].rule == rule]
         stopped = [t for t in contents.trials if t.state == "screened" and any(v.rule == rule for v in t.verdicts)]
-        others = [t for t in ran if t not in audited]
+        others = [t for t in able if t not in audited]
         regret = max(
-            (_best(others, o) / max(1e-300, _best(ran, o)) for o in contents.objectives if others), default=1.0
+            (_best(others, o) / max(1e-300, _best(able, o)) for o in contents.objectives if others), default=1.0
         )
         found.append(Audit(rule, len(stopped), len(audited), sum(t.number in optimal for t in audited), regret))
     return found

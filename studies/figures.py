@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from studies.frames import MEASURES, ModelError, Versions, front, model_pairs, simulated
+from studies.frames import MEASURES, ModelError, Versions, eligible, front, model_pairs, simulated
 from studies.records import StudyContents, TrialRecord
 from studies.units import LABELS, shown
 
@@ -30,7 +30,8 @@ Words = Callable[[TrialRecord], str]
 
 
 def front_figure(contents: StudyContents, words: Words, versions: Versions | None = None) -> go.Figure:
-    """Every simulated mapping and the Pareto front: one panel per pair of objectives, or objective over trial."""
+    """Every simulated mapping and the Pareto front: one panel per pair of objectives, or objective over trial. What
+    breaks the constraints is hollow."""
     from plotly.subplots import make_subplots
 
     objectives = contents.objectives
@@ -38,17 +39,20 @@ def front_figure(contents: StudyContents, words: Words, versions: Versions | Non
     figure = make_subplots(1, len(pairs), horizontal_spacing=0.09)
     optimal = front(contents, versions)
     kept = {t.number for t in optimal}
-    others = [t for t in simulated(contents, versions) if t.number not in kept]
+    others = [t for t in eligible(contents, versions) if t.number not in kept]
+    over = [t for t in simulated(contents, versions) if t.over(contents.budgets)]
     base = [contents.baseline] if contents.baseline and contents.baseline.values else []
+    hollow = {"color": MUTED, "size": 7, "symbol": "circle-open"}
     for panel, pair in enumerate(pairs, 1):
         line = len(pairs) == 1 and pair[0] != "number"
         layers = (
             ("simulated", others, {"color": MUTED, "size": 7, "opacity": 0.65}, "markers"),
+            *([("over a constraint", over, hollow, "markers")] if over else []),
             ("Pareto front", optimal, {"color": ACCENT, "size": 10}, "lines+markers" if line else "markers"),
             ("default", base, {"color": INK, "size": 12, "symbol": "diamond"}, "markers"),
         )
         for name, trials, marker, mode in layers:
-            said = trials if name != "simulated" or len(trials) <= MOST_WORDS else []
+            said = trials if name in ("Pareto front", "default") or len(trials) <= MOST_WORDS else []
             figure.add_trace(
                 _scatter(
                     x=[_coordinate(t, pair[0]) for t in trials],
@@ -65,7 +69,7 @@ def front_figure(contents: StudyContents, words: Words, versions: Versions | Non
                 row=1,
                 col=panel,
             )
-        shown_trials = [*others, *optimal, *base]
+        shown_trials = [*others, *over, *optimal, *base]
         for update, axis in ((figure.update_xaxes, pair[0]), (figure.update_yaxes, pair[1])):
             scale = _scale([_coordinate(t, axis) for t in shown_trials] if axis != "number" else [])
             update(title_text=LABELS.get(axis, "trial"), row=1, col=panel, **scale)
@@ -73,20 +77,22 @@ def front_figure(contents: StudyContents, words: Words, versions: Versions | Non
 
 
 def progress_figure(contents: StudyContents, versions: Versions | None = None) -> go.Figure:
-    """Best value so far over simulations, one panel per objective; the dashed line is the default mapping."""
+    """Best value so far over simulations, one panel per objective; the dashed line is the default mapping. It begins
+    with the first that meets the constraints."""
     from plotly.subplots import make_subplots
 
     objectives = contents.objectives
     figure = make_subplots(1, len(objectives), horizontal_spacing=0.09)
     base = (contents.baseline.values if contents.baseline else None) or {}
     for panel, objective in enumerate(objectives, 1):
-        values = [(t.values or {})[objective] for t in simulated(contents, versions)]
-        steps = [(1, values[0])] if values else []
-        for count, value in enumerate(values, 1):
-            if value < steps[-1][1]:
+        trials = simulated(contents, versions)
+        values = {n: (t.values or {})[objective] for n, t in enumerate(trials, 1) if not t.over(contents.budgets)}
+        steps: list[tuple[int, float]] = []
+        for count, value in values.items():
+            if not steps or value < steps[-1][1]:
                 steps.append((count, value))
-        if values:
-            steps.append((len(values), steps[-1][1]))
+        if steps:
+            steps.append((len(trials), steps[-1][1]))
         figure.add_trace(
             _scatter(
                 x=[n for n, _ in steps],
@@ -101,7 +107,7 @@ def progress_figure(contents: StudyContents, versions: Versions | None = None) -
         )
         if objective in base:
             figure.add_hline(y=base[objective], line={"color": INK, "dash": "dash", "width": 1}, row=1, col=panel)
-        levels = [*values, *([base[objective]] if objective in base else [])]
+        levels = [*values.values(), *([base[objective]] if objective in base else [])]
         figure.update_xaxes(title_text="simulations", row=1, col=panel)
         figure.update_yaxes(title_text=f"best {LABELS[objective]}", row=1, col=panel, **_scale(levels))
     return _styled(figure, 340)

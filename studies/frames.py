@@ -53,16 +53,32 @@ def simulated(contents: StudyContents, versions: Versions | None = None) -> list
     return [t for t in rows if versions is None or not versions.stale(t)]
 
 
+def eligible(contents: StudyContents, versions: Versions | None = None) -> list[TrialRecord]:
+    """Simulated trials that meet the constraints of the study: only they may be on the front or the best."""
+    return [t for t in simulated(contents, versions) if not t.over(contents.budgets)]
+
+
 def front(contents: StudyContents, versions: Versions | None = None) -> list[TrialRecord]:
-    """Pareto-optimal simulated trials by the objectives of the study, ordered by the first."""
-    rows = simulated(contents, versions)
+    """Pareto-optimal eligible trials by the objectives of the study, ordered by the first."""
+    rows = eligible(contents, versions)
     points = [[(t.values or {})[o] for o in contents.objectives] for t in rows]
     return [rows[n] for n in pareto_front(np.reshape(points, (len(rows), len(contents.objectives))))]
 
 
 def best(contents: StudyContents, objective: str, versions: Versions | None = None) -> TrialRecord | None:
-    """The simulated trial with the smallest ``objective``; the first of equal ones."""
-    return min(simulated(contents, versions), key=lambda t: (t.values or {})[objective], default=None)
+    """The eligible trial with the smallest ``objective``; the first of equal ones."""
+    return min(eligible(contents, versions), key=lambda t: (t.values or {})[objective], default=None)
+
+
+def why_no_winner(contents: StudyContents, versions: Versions | None = None) -> str:
+    """Why there is no best mapping; empty text if there is one."""
+    if eligible(contents, versions):
+        return ""
+    if simulated(contents, versions):
+        limits = ", ".join(f"{name} <= {limit:g}" for name, limit in contents.budgets)
+        return f"no simulated mapping meets the constraints: {limits}"
+    by = " by the installed versions of model and simulator" if simulated(contents) else ""
+    return f"no mapping was simulated to its end{by}"
 
 
 def winners_frame(contents: StudyContents, versions: Versions | None = None) -> pd.DataFrame:
@@ -89,8 +105,11 @@ def trials_frame(contents: StudyContents, versions: Versions | None = None) -> p
 
     program = program_of(contents)
     optimal = {t.number for t in front(contents, versions)}
-    rows = [_row(program, t, t.number in optimal, versions) for t in contents.trials]
-    fixed = list(_row(program, TrialRecord(0, 0, "rejected", {}, {}), False, versions))
+    rows = [
+        _row(program, t, t.number in optimal, t.over(contents.budgets), versions is not None and versions.stale(t))
+        for t in contents.trials
+    ]
+    fixed = list(_row(program, TrialRecord(0, 0, "rejected", {}, {}), False, False, False))
     chosen = dict.fromkeys(name for row in rows for name in row if name not in fixed)
     return pd.DataFrame(rows, columns=[*fixed, *sorted(chosen)])
 
@@ -156,7 +175,7 @@ def _rank_correlation(estimated: Any, measured: Any) -> float | None:
     return float(spearmanr(estimated, measured).statistic)
 
 
-def _row(program: Program, trial: TrialRecord, optimal: bool, versions: Versions | None) -> dict[str, Any]:
+def _row(program: Program, trial: TrialRecord, optimal: bool, over_budget: bool, stale: bool) -> dict[str, Any]:
     values, estimate = trial.values or {}, trial.estimate or {}
     return {
         "number": trial.number,
@@ -164,7 +183,8 @@ def _row(program: Program, trial: TrialRecord, optimal: bool, versions: Versions
         "state": trial.state,
         "fidelity": trial.fidelity,
         "front": optimal,
-        "stale": versions is not None and versions.stale(trial),
+        "over_budget": over_budget,
+        "stale": stale,
         **{m: values.get(m) for m in MEASURES},
         **{f"model_{m}": estimate.get(m) for m in MEASURES},
         "bottleneck": estimate.get("bottleneck"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -22,6 +23,9 @@ illegal or over capacity. ``failed``: deadlock, limit or error. ``duplicate``: t
 values it copies."""
 
 Param = int | float | str | bool
+
+Budgets = Sequence[tuple[str, float]]
+"""Upper limits on what is measured; a specification calls them its constraints."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +70,10 @@ class TrialRecord:
     def ran(self) -> bool:
         """Whether it took a simulation of the whole problem, to its end or not."""
         return self.state in ("simulated", "failed") or (self.state == "screened" and self.fidelity == "partial")
+
+    def over(self, budgets: Budgets) -> bool:
+        """Whether it was measured, and something is above its limit."""
+        return any((self.values or {}).get(name, -math.inf) > limit for name, limit in budgets)
 
     def __post_init__(self) -> None:
         """Raises StudyError for a record that no study can hold."""
@@ -138,3 +146,8 @@ class StudyContents:
     def objectives(self) -> tuple[str, ...]:
         """Objectives of the study, in the order of its specification."""
         return tuple(self.handle.identity["objectives"])
+
+    @property
+    def budgets(self) -> Budgets:
+        """Upper limits that only a mapping within them may win."""
+        return tuple(self.handle.identity["constraints"].items())

@@ -8,7 +8,18 @@ from typing import TYPE_CHECKING, Any
 
 from mapper.describe import describe_mapping
 from mapper.mapping import Mapping
-from studies.frames import Versions, best, front, model_errors, program_of, simulated, verdicts_frame, winners_frame
+from studies.frames import (
+    Versions,
+    best,
+    eligible,
+    front,
+    model_errors,
+    program_of,
+    simulated,
+    verdicts_frame,
+    why_no_winner,
+    winners_frame,
+)
 from studies.reasons import reasons
 from studies.records import StudyContents, TrialRecord
 
@@ -21,13 +32,15 @@ CAPACITY_RULE = "tile-over-capacity"
 @dataclass(frozen=True, eq=False)
 class Summary:
     """``facts``: label -> text; ``funnel``: trials left after each stage; ``model_errors``: one
-    object per measure; rows made by other versions than the given ones are left out of all but the funnel."""
+    object per measure; ``no_winner``: why there is no best mapping. Rows made by other versions than the given ones are
+    left out of all but the funnel."""
 
     facts: dict[str, str]
     funnel: tuple[tuple[str, int], ...]
     winners: pd.DataFrame
     verdicts: pd.DataFrame
     model_errors: list[dict[str, Any]]
+    no_winner: str
 
 
 def summarize(contents: StudyContents, versions: Versions | None = None) -> Summary:
@@ -38,6 +51,7 @@ def summarize(contents: StudyContents, versions: Versions | None = None) -> Summ
         winners=winners_frame(contents, versions),
         verdicts=verdicts_frame(contents.trials),
         model_errors=[asdict(e) for e in model_errors(simulated(contents, versions))],
+        no_winner=why_no_winner(contents, versions),
     )
 
 
@@ -54,6 +68,7 @@ def funnel(contents: StudyContents, versions: Versions | None = None) -> tuple[t
         ("within capacity", len(passed)),
         ("simulated", len(ran)),
         ("completed", sum(t.state == "simulated" for t in ran)),
+        *([("within the constraints", len(eligible(contents)))] if contents.budgets else []),
         ("on the front", len(front(contents, versions))),
     )
 

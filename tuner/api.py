@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from mapper.errors import StudyError
 from mapper.mapping import Mapping as MappingValue
 from mapper.tensor import SparseTensor
-from studies.frames import best, front, program_of, trials_frame, winners_frame
+from studies.frames import best, front, program_of, trials_frame, why_no_winner, winners_frame
 from studies.records import StudyContents, TrialRecord
 from studies.spec import spec_from_values
 from tuner.problem import load_problem
@@ -52,12 +52,13 @@ class Study:
         return winners_frame(self.contents)
 
     def best(self, objective: str | None = None) -> Winner:
-        """The simulated mapping with the least ``objective`` (default: the first). StudyError if none was simulated."""
+        """The simulated mapping within the constraints with the least ``objective`` (default: the first). StudyError if
+        there is none."""
         from mapper.describe import describe_mapping
 
         trial = best(self.contents, objective or self.contents.objectives[0])
         if trial is None or trial.mapping is None:
-            raise StudyError(f"study {self.contents.handle.name!r} has no simulated mapping")
+            raise StudyError(f"study {self.contents.handle.name!r} has no best mapping: {why_no_winner(self.contents)}")
         mapping = MappingValue.from_json(trial.mapping)
         return Winner(trial, mapping, describe_mapping(program_of(self.contents), mapping))
 

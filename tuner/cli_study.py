@@ -76,13 +76,16 @@ def show_study(study: Study, storage: Storage = DEFAULT_STORAGE, as_json: AsJson
     if as_json:
         tables = {"winners": records(summary.winners), "verdicts": records(summary.verdicts)}
         tables |= {"audits": list(map(asdict, audited)), "intervals": list(map(asdict, covered))}
-        print_json({**summary.facts, "funnel": dict(summary.funnel), **tables, "model_errors": summary.model_errors})
+        tables |= {"model_errors": summary.model_errors}
+        print_json({**summary.facts, "funnel": dict(summary.funnel), **tables, "no_winner": summary.no_winner})
         return
     stages = ", ".join(f"{count} {stage}" for stage, count in summary.funnel)
     for name, text in {**summary.facts, "trials": stages}.items():
         typer.echo(f"{name + ':':<14}" + text.replace("\n", "\n" + " " * 14))
     typer.echo()
     print_table(summary.winners, title="best against default (gain: times less than the default)")
+    if summary.no_winner:
+        typer.echo(f"no best mapping: {summary.no_winner}\n")
     if len(summary.verdicts):
         print_table(summary.verdicts, title="what stopped the others")
     for error in summary.model_errors:
@@ -110,7 +113,9 @@ def query_study(
     limit: Annotated[int | None, typer.Option(min=0, help="Most rows to print.")] = None,
     columns: Annotated[str | None, typer.Option(help="Columns, separated by commas, or 'all'.")] = None,
     front: Annotated[bool, typer.Option("--front", help="Pareto-optimal trials alone.")] = False,
-    best: Annotated[str | None, typer.Option(help="The simulated trial with the smallest value here.")] = None,
+    best: Annotated[
+        str | None, typer.Option(help="The trial within the constraints with the smallest value here.")
+    ] = None,
     why_pruned: Annotated[bool, typer.Option("--why-pruned", help="Count the rules that stopped them.")] = False,
     storage: Storage = DEFAULT_STORAGE,
     as_json: AsJson = False,
@@ -127,7 +132,8 @@ def query_study(
     if front:
         frame = sort_rows(frame[frame["front"]], contents.objectives[0])
     if best is not None:
-        measured = frame[(frame["state"] == "simulated") & frame[known_column(frame, best)].notna()]
+        able = (frame["state"] == "simulated") & ~frame["over_budget"]
+        measured = frame[able & frame[known_column(frame, best)].notna()]
         frame = sort_rows(measured, best).head(1)
     if sort is not None:
         frame = sort_rows(frame, sort, descending=descending)
@@ -171,8 +177,8 @@ def report(
 def _usual_columns(frame: pd.DataFrame) -> list[str]:
     from studies.frames import MEASURES
 
-    stale = ["stale"] if frame["stale"].any() else []
-    return ["number", "state", "front", *stale, *MEASURES, "rule", "mapping"]
+    flags = [name for name in ("over_budget", "stale") if frame[name].any()]
+    return ["number", "state", "front", *flags, *MEASURES, "rule", "mapping"]
 
 
 def _print(frame: pd.DataFrame, as_json: bool, as_csv: bool) -> None:

@@ -2,7 +2,8 @@
 
 ``dominated-by-bound`` is safe: even the lower bounds of a candidate are no better than a simulated row anywhere and
 worse somewhere. ``dominated-confidently`` says the same of the lower ends of its intervals, which are right with a
-stated chance only; audits tell what it costs. Both depend on committed rows alone.
+stated chance only; audits tell what it costs. Both depend on committed rows alone, and on none that is over a budget,
+which is no reason to do without a candidate.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import numpy.typing as npt
 
 from costmodel.intervals import Intervals, features
 from studies.pareto import pareto_front
-from studies.records import TrialRecord, VerdictRecord
+from studies.records import Budgets, TrialRecord, VerdictRecord
 from tuner.work import Stop
 
 BY_BOUND, CONFIDENTLY = "dominated-by-bound", "dominated-confidently"
@@ -27,11 +28,12 @@ Floats = npt.NDArray[np.float64]
 
 
 def dominance_verdicts(
-    estimates: Sequence[dict[str, Any]], rows: Sequence[TrialRecord], objectives: Sequence[str]
+    estimates: Sequence[dict[str, Any]], rows: Sequence[TrialRecord], objectives: Sequence[str], budgets: Budgets = ()
 ) -> list[tuple[tuple[VerdictRecord, ...], tuple[VerdictRecord, ...]]]:
     """For every candidate (its estimate as a JSON object, with bounds, and those of ``with_intervals``) the verdicts
-    that speak against it by the simulated ones of ``rows``: the safe one and the confident one, none or one of each."""
-    known = [r for r in rows if r.state == "simulated" and r.values]
+    that speak against it by the simulated ones of ``rows`` within ``budgets``: the safe one and the confident one, none
+    or one of each."""
+    known = _within(rows, budgets)
     if not known:
         return [((), ())] * len(estimates)
     values = np.array([[(r.values or {})[o] for o in objectives] for r in known])
@@ -54,11 +56,14 @@ def dominance_verdicts(
     return found
 
 
-def stop_of(estimate: dict[str, Any], rows: Sequence[TrialRecord], objectives: Sequence[str]) -> Stop | None:
-    """Cycles after which a simulation need not go on, by the simulated ones of ``rows``: one of them is faster still
-    and, even by the lower bounds of the candidate, no worse in any other objective. None: it may always pay."""
+def stop_of(
+    estimate: dict[str, Any], rows: Sequence[TrialRecord], objectives: Sequence[str], budgets: Budgets = ()
+) -> Stop | None:
+    """Cycles after which a simulation need not go on, by the simulated ones of ``rows`` within ``budgets``: one of them
+    is faster still and, even by the lower bounds of the candidate, no worse in any other objective. None: it may always
+    pay."""
     others = [o for o in objectives if o != "latency_cycles"]
-    known = [r for r in rows if r.state == "simulated" and r.values and "latency_cycles" in objectives]
+    known = _within(rows, budgets) if "latency_cycles" in objectives else []
     beyond = [
         ((r.values or {})["latency_cycles"], r.number)
         for r in known
@@ -88,6 +93,11 @@ def with_intervals(
             if np.isfinite(high):
                 estimate["intervals"] = {**estimate.get("intervals", {}), objective: [low, high]}
     return found
+
+
+def _within(rows: Sequence[TrialRecord], budgets: Budgets) -> list[TrialRecord]:
+    """The simulated ones that meet all budgets."""
+    return [r for r in rows if r.state == "simulated" and r.values and not r.over(budgets)]
 
 
 def _dominating(front: Floats, point: Sequence[float]) -> npt.NDArray[np.int64]:

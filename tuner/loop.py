@@ -155,10 +155,10 @@ class _Loop:
 
     def _judge(self, drafts: list[TrialRecord], new: list[int]) -> None:
         """Gives drafts their intervals, and the verdict that they cannot improve the front."""
-        objectives = self._problem.spec.objectives
+        objectives, budgets = self._problem.spec.objectives, self._problem.spec.budgets
         guessed = [n for n in new if drafts[n].estimate]
         estimates = with_intervals([drafts[n].estimate or {} for n in guessed], self._rows, objectives)
-        found = dominance_verdicts(estimates, self._rows, objectives)
+        found = dominance_verdicts(estimates, self._rows, objectives, budgets)
         for n, estimate, (safe, sure) in zip(guessed, estimates, found, strict=True):
             verdicts = (*safe, *drafts[n].verdicts)  # what is proven comes first
             drafts[n] = dataclasses.replace(drafts[n], estimate=estimate, verdicts=verdicts or sure)
@@ -208,7 +208,9 @@ class _Loop:
 
     def _stop(self, row: TrialRecord) -> Stop | None:
         spec = self._problem.spec
-        return stop_of(row.estimate or {}, self._rows, spec.objectives) if spec.search.early_stop else None
+        if not spec.search.early_stop:
+            return None
+        return stop_of(row.estimate or {}, self._rows, spec.objectives, spec.budgets)
 
     def _baseline(self) -> TrialRecord:
         mapping = default_mapping(self._problem.space)

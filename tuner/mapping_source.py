@@ -9,7 +9,7 @@ from mapper.default_mapping import default_mapping
 from mapper.errors import IllegalMapping, InputError, StudyError
 from mapper.mapping import Mapping
 from mapper.mapping_text import read_mapping
-from studies.frames import best
+from studies.frames import best, why_no_winner
 from studies.identity import identity_diff
 from studies.records import BASELINE, StudyContents, TrialRecord
 from studies.store import StudyStore
@@ -77,7 +77,7 @@ def _record(contents: StudyContents, number: int | None) -> TrialRecord:
     if number is None:
         found = best(contents, contents.objectives[0])
         if found is None:
-            raise StudyError(f"study {name!r} has no simulated mapping")
+            raise StudyError(f"study {name!r} has no best mapping: {why_no_winner(contents)}")
         return found
     trials = {t.number: t for t in (contents.baseline, *contents.trials) if t}
     if number not in trials:

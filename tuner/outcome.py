@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from studies.frames import best, simulated, winners_frame
+from studies.frames import best, simulated, why_no_winner, winners_frame
 from studies.records import StudyContents
 from studies.summary import winner_words
 from tuner.cli_output import print_json, print_table, records
@@ -15,7 +15,7 @@ from tuner.cli_output import print_json, print_table, records
 class Outcome:
     """``counts``: trials per state; ``winners``: default and best mappings with their measures and gains, rows of
     ``winners_frame``; ``words``: the winner by the first objective; multiplies and nnz: what its simulation counted;
-    ``inputs``: its measures for each input where there are several."""
+    ``inputs``: its measures for each input where there are several; ``no_winner``: why there is none."""
 
     study: str
     reason: str
@@ -27,6 +27,7 @@ class Outcome:
     winners: list[dict[str, Any]]
     words: str
     inputs: dict[str, dict[str, float]]
+    no_winner: str
 
 
 def outcome(contents: StudyContents, reason: str) -> Outcome:
@@ -46,6 +47,7 @@ def outcome(contents: StudyContents, reason: str) -> Outcome:
         winners=records(winners_frame(contents)),
         words=winner_words(contents),
         inputs=profile.get("inputs", {}),
+        no_winner=why_no_winner(contents),
     )
 
 
@@ -68,6 +70,8 @@ def print_outcome(found: Outcome, as_json: bool) -> None:
     for column in gains.values():
         table[column] = [f"{g:.2f}x" if pd.notna(g) else "" for g in table[column]]
     print_table(table)
+    if found.no_winner:
+        typer.echo(f"no best mapping: {found.no_winner}")
     if found.words:
         typer.echo(f"{found.winners[-1]['mapping'] if len(found.winners) < 2 else found.winners[1]['mapping']}:")
         typer.echo(found.words)

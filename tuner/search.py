@@ -15,7 +15,7 @@ from mapper.mapping import Mapping
 from mapper.space import MappingSpace
 from mapper.violation import Violation
 from studies.pareto import pareto_front
-from studies.records import TransferRecord, TrialRecord
+from studies.records import Budgets, TransferRecord, TrialRecord
 from studies.spec import OBJECTIVES, SearchSettings
 from tuner.descent import Descent
 from tuner.dominance import IN_SIMULATION
@@ -54,8 +54,9 @@ class Search:
     """Asks a batch at a time from an in-memory Optuna study rebuilt from the rows told so far, with a sampler seeded
     for that batch: a resumed study asks exactly what an undisturbed one would, whoever finished first.
 
-    ``budgets`` and ``estimate`` are for the model sampler, which chooses by itself what is worth a simulation
-    (``chooses``); of what others propose the caller selects. ``transfers`` are proposed before all else.
+    ``estimate`` is for the model sampler, which chooses by itself what is worth a simulation (``chooses``); of what
+    others propose the caller selects. To all of them, what is over one of ``budgets`` breaks a constraint.
+    ``transfers`` are proposed before all else.
     """
 
     def __init__(
@@ -63,7 +64,7 @@ class Search:
         space: MappingSpace,
         settings: SearchSettings,
         objectives: Sequence[str],
-        budgets: Sequence[tuple[str, float]] = (),
+        budgets: Budgets = (),
         estimate: Estimate | None = None,
         transfers: Sequence[TransferRecord] = (),
     ) -> None:
@@ -94,11 +95,12 @@ class Search:
         return self._model
 
     def descents(self, batch: int) -> list[Descent]:
-        """Local searches for batch number ``batch``: half from the best rows so far (in the beginning from what
-        everybody would write, of every rewriting), half from anywhere."""
+        """Local searches for batch number ``batch``: half from the best rows so far, within budgets if any are (in the
+        beginning from what everybody would write, of every rewriting), half from anywhere."""
         settings = self._settings
         rng = np.random.default_rng(batch_seed(settings.seed, batch, "descents"))
-        known = [t for t in self._finished if t.values]
+        complete = [t for t in self._finished if t.values]
+        known = [t for t in complete if all(excess <= 0 for excess in t.constraints.values())] or complete
         front = [known[n] for n in pareto_front([t.values for t in known])] if known else []
         found = []
         for n in range(settings.descents if settings.sampler != "random" else 0):
@@ -149,7 +151,8 @@ class Search:
 
     def tell(self, row: TrialRecord) -> None:
         """Adds a finished row. What was screened but not simulated enters with its estimate, so that the sampler learns
-        from the model too; rows with neither count as pruned, and rejected and failed ones violate a constraint."""
+        from the model too; rows with neither count as pruned, and rejected and failed ones violate a constraint, as do
+        those over a budget, by the share that is too much."""
         import optuna
 
         known = None if row.failure else row.values or _told(row)
@@ -159,13 +162,17 @@ class Search:
             values=[known[o] for o in self._objectives] if known else None,
             params=dict(row.params),
             distributions={n: optuna.distributions.json_to_distribution(d) for n, d in row.distributions.items()},
-            constraints={"legal": -1.0 if known else 1.0},
+            constraints={"legal": -1.0 if known else 1.0, **self._excesses(known)},
             user_attrs={UNSIMULATED: not row.ran, MEASURED: measured},
             system_attrs={GENERATION: self._completed // POPULATION} if known else {},
         )
         self._completed += known is not None
         self._transfers = [each for each in self._transfers if each.origin != row.origin]
         self._finished.append(trial)
+
+    def _excesses(self, known: dict[str, Any] | None) -> dict[str, float]:
+        """How far each budget is exceeded (0 where nothing is known, below where it is met), by name."""
+        return {name: (known[name] - limit) / limit if known else 0.0 for name, limit in self._budgets}
 
     def _propose(self, trial: optuna.Trial, origin: str | None) -> Proposal:
         import optuna

@@ -10,18 +10,21 @@ import pytest
 from sample_study import VERSIONS, contents
 
 from mapper.mapping import Mapping
+from studies.audits import audits
 from studies.frames import (
     Versions,
     best,
     current_versions,
+    eligible,
     front,
     model_errors,
     simulated,
     trials_frame,
     verdicts_frame,
+    why_no_winner,
     winners_frame,
 )
-from studies.records import StudyContents, TrialRecord
+from studies.records import StudyContents, TrialRecord, VerdictRecord
 from studies.summary import funnel, summarize, winner_words
 
 OTHER = Versions("m2", "s1")
@@ -29,6 +32,12 @@ OTHER = Versions("m2", "s1")
 
 def study_of(trials: list[TrialRecord]) -> StudyContents:
     return dataclasses.replace(contents(0), trials=tuple(trials))
+
+
+def limited(study: StudyContents, **budgets: float) -> StudyContents:
+    """The study with constraints."""
+    identity = {**study.handle.identity, "constraints": budgets}
+    return dataclasses.replace(study, handle=dataclasses.replace(study.handle, identity=identity))
 
 
 def measured(number: int, estimate: float, value: float) -> TrialRecord:
@@ -95,6 +104,57 @@ class TestFront:
         assert found is not None
         assert found.number == 1
         assert best(contents(0), "latency_cycles") is None
+
+
+class TestConstraints:
+    """The objectives are latency and traffic."""
+
+    def study(self, limit: float) -> StudyContents:
+        values = [(5, 50), (9, 20), (7, 30), (3, 90)]
+        trials = [
+            TrialRecord(n, 0, "simulated", {}, {}, values={"latency_cycles": cycles, "traffic_bytes": traffic})
+            for n, (cycles, traffic) in enumerate(values)
+        ]
+        return limited(study_of(trials), latency_cycles=limit)
+
+    def test_only_rows_within_them_win(self) -> None:
+        study = self.study(7)
+        assert [t.number for t in eligible(study)] == [0, 2, 3]
+        assert [t.number for t in front(study)] == [3, 0, 2]
+        assert winners_frame(study)["trial"].tolist()[1:] == [3, 2]
+        assert why_no_winner(study) == ""
+        assert ("within the constraints", 3) in funnel(study)
+
+    def test_the_others_stay_visible(self) -> None:
+        study = self.study(7)
+        assert [t.number for t in simulated(study)] == [0, 1, 2, 3]
+        assert trials_frame(study)["over_budget"].tolist() == [False, True, False, False]
+        assert not trials_frame(contents())["over_budget"].any()
+
+    def test_what_is_not_an_objective_may_be_limited(self) -> None:
+        study = contents(objectives=("latency_cycles",))
+        free = best(study, "latency_cycles")
+        assert free is not None and free.values is not None
+        found = best(limited(study, traffic_bytes=free.values["traffic_bytes"] - 1), "latency_cycles")
+        assert found is not None and found.values is not None
+        assert found.values["traffic_bytes"] < free.values["traffic_bytes"]
+
+    def test_nothing_within_them_is_said(self) -> None:
+        study = self.study(2)
+        assert front(study) == []
+        assert list(winners_frame(study)["mapping"]) == ["default"]
+        text = "no simulated mapping meets the constraints: latency_cycles <= 2"
+        assert why_no_winner(study) == summarize(study).no_winner == text
+        assert why_no_winner(contents(0)) == "no mapping was simulated to its end"
+        assert "by the installed versions" in why_no_winner(contents(), OTHER)
+
+    def test_an_audit_is_no_gain_over_them(self) -> None:
+        """Trial 1 was simulated although a rule spoke against it; its small traffic breaks the constraint."""
+        study = self.study(7)
+        verdict = VerdictRecord("ranked-below", "4 candidates", "3 simulated", "", "model")
+        trials = [dataclasses.replace(t, verdicts=(verdict,)) if t.number == 1 else t for t in study.trials]
+        (audit,) = audits(dataclasses.replace(study, trials=tuple(trials)))
+        assert (audit.audited, audit.on_front, audit.regret) == (1, 0, 1)
 
 
 def test_winners_against_the_default() -> None:

@@ -106,6 +106,24 @@ def test_a_study_of_rejections_alone() -> None:
     assert page.headings == ["Study", "Best against default", "Pruning funnel", "What stopped the others"]
 
 
+def test_what_breaks_a_constraint_is_hollow() -> None:
+    study = contents()
+    limit = sorted((t.values or {})["latency_cycles"] for t in simulated(study))[5]
+    text, figure = {}, {}
+    for least in (limit, 1):
+        identity = {**study.handle.identity, "constraints": {"latency_cycles": least}}
+        mine = dataclasses.replace(study, handle=dataclasses.replace(study.handle, identity=identity))
+        text[least], _ = page_of(mine)
+        figure[least] = {t["name"]: numbers(t["x"]) for t in traces(front_figure(mine, words_of(mine), VERSIONS))}
+        steps = numbers(traces(progress_figure(mine, VERSIONS))[0]["y"])
+        assert all(value <= least for value in steps)
+    assert len(figure[limit]["over a constraint"]) == len(simulated(study)) - 6
+    assert max(figure[limit]["simulated"] + figure[limit]["Pareto front"]) <= limit
+    assert "There is no best mapping" not in text[limit]
+    assert "no simulated mapping meets the constraints: latency_cycles &lt;= 1." in text[1]
+    assert "The winning mapping" not in text[1]
+
+
 def test_a_baseline_that_failed() -> None:
     study = contents()
     failed = TrialRecord(-1, -1, "failed", {}, {}, failure="deadlock")

@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from sample_study import BATCH, fill
+from sample_study import BATCH, batch, fill, identity
 
 from studies.store import StudyStore
 from tuner.cli import main
@@ -98,6 +98,23 @@ class TestReading:
         (row,) = json.loads(out)
         _, out, _ = run(monkeypatch, capsys, "study", "query", "sample", "--json", "--where", "state == 'simulated'")
         assert row["energy_pj"] == min(r["energy_pj"] for r in json.loads(out))
+
+    def test_what_breaks_a_constraint_is_not_best(
+        self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], storage: str
+    ) -> None:
+        measured = sorted((t.values or {})["latency_cycles"] for t in batch(0) if t.state == "simulated")
+        store = StudyStore(storage)
+        for name, limit in (("limited", measured[3]), ("hopeless", 1.0)):
+            study = store.open({**identity(), "constraints": {"latency_cycles": limit}}, name)
+            store.commit_batch(study.id, 0, batch(0))
+        words = ("--best", "traffic_bytes", "--json")
+        (row,) = json.loads(run(monkeypatch, capsys, "study", "query", "limited", *words)[1])
+        assert row["latency_cycles"] <= measured[3]
+        rows = json.loads(run(monkeypatch, capsys, "study", "query", "limited", "--where", "over_budget", "--json")[1])
+        assert sorted(r["latency_cycles"] for r in rows if r["state"] == "simulated") == measured[4:]
+        assert json.loads(run(monkeypatch, capsys, "study", "query", "hopeless", *words)[1]) == []
+        _, out, _ = run(monkeypatch, capsys, "study", "show", "hopeless")
+        assert "no best mapping:" in out
 
     def test_query_why_pruned(self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
         words = ("study", "query", "sample", "--why-pruned", "--json")

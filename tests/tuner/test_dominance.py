@@ -41,6 +41,16 @@ def test_bounds_against_the_front() -> None:
     assert (verdict.measured, verdict.limit, verdict.where) == ("150, 450", "100, 400", "trial 0")
 
 
+def test_a_row_over_a_budget_dominates_nothing() -> None:
+    rows = [row(0, estimate(1, 1), 100, 10), row(1, estimate(1, 1), 50, 300)]
+    candidates = [estimate(150, 150), estimate(150, 650)]  # at least (75, 75) and (75, 325)
+    assert rules(candidates, rows) == [[], [BY_BOUND]]
+    objectives = ("traffic_bytes",)
+    for budgets, expected in (((), [1, 1]), ((("latency_cycles", 99),), [0, 1]), ((("latency_cycles", 49),), [0, 0])):
+        found = dominance_verdicts(candidates, rows, objectives, budgets)
+        assert [len(safe) for safe, _ in found] == expected
+
+
 def test_nothing_is_dominated_by_nothing() -> None:
     failed = TrialRecord(0, 0, "failed", {}, {}, estimate=estimate(1, 1), failure="deadlock")
     assert rules([estimate(9, 9)], []) == rules([estimate(9, 9)], [failed]) == [[]]

@@ -65,6 +65,8 @@ def test_the_fastest_of_those_that_are_no_worse_otherwise() -> None:
     assert stop_of(estimate, rows, ("latency_cycles",)) == Stop(10, 0)
     assert stop_of(estimate, rows, ("traffic_bytes",)) is None
     assert stop_of(estimate, [], both) is None
+    assert stop_of(estimate, rows, both, (("latency_cycles", 30), ("traffic_bytes", 40))) == Stop(20, 2)
+    assert stop_of(estimate, rows, both, (("traffic_bytes", 39),)) is None
 
 
 def test_cycles_of_all_steps_together(tmp_path: Path) -> None:
