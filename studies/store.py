@@ -1,8 +1,13 @@
-"""StudyStore: the one owner of the study database. A batch is written whole or not at all, in order."""
+"""StudyStore: the one owner of the study database. A batch is written whole or not at all, in order.
+
+The database may give the number of a deleted study to a new one: whoever writes names a study by its handle, and is
+refused if that very study is not there any more.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Any
@@ -108,48 +113,43 @@ class StudyStore:
                 for r in connection.execute(query)
             ]
 
-    def commit_batch(self, study_id: int, batch: int, trials: Sequence[TrialRecord]) -> None:
+    def commit_batch(self, study: StudyHandle, batch: int, trials: Sequence[TrialRecord]) -> None:
         """Writes batch number ``batch`` (from 0) in one transaction.
 
         Raises StudyError, and writes nothing, unless it is the next batch and its trials are the next numbers.
         """
-        c = t.studies.c
-        advance = (
-            sa.update(t.studies)
-            .where(c.id == study_id, c.batches == batch)
-            .values(batches=batch + 1, finished=None, finished_at=None)
-        )
-        with self._database.write() as connection:
-            if connection.execute(advance).rowcount != 1:
-                there = connection.execute(sa.select(c.batches).where(c.id == study_id)).scalar()
-                got = "the study does not exist" if there is None else f"{there} batches are there"
-                text = f"batch {batch} of study {study_id} cannot be written: {got}"
+        values = {"batches": batch + 1, "finished": None, "finished_at": None}
+        with self._writing(study) as connection:
+            there = connection.execute(sa.select(t.studies.c.batches).where(t.studies.c.id == study.id)).scalar_one()
+            if there != batch:
+                text = f"batch {batch} of study {study.name!r} cannot be written: {there} batches are there"
                 raise StudyError(f"{text}; is another process running it?")
+            connection.execute(sa.update(t.studies).where(t.studies.c.id == study.id).values(values))
             first = connection.execute(
-                sa.select(sa.func.count()).where(t.trials.c.study_id == study_id, t.trials.c.number >= 0)
+                sa.select(sa.func.count()).where(t.trials.c.study_id == study.id, t.trials.c.number >= 0)
             ).scalar_one()
             for number, trial in enumerate(trials, first):
                 if (trial.number, trial.batch) != (number, batch):
                     got = f"trial {trial.number} of batch {trial.batch}"
                     raise StudyError(f"trial {number} of batch {batch} must come next, got {got}")
-            _insert_trials(connection, study_id, trials)
+            _insert_trials(connection, study.id, trials)
 
-    def set_transfers(self, study_id: int, transfers: Sequence[TransferRecord]) -> StudyHandle:
+    def set_transfers(self, study: StudyHandle, transfers: Sequence[TransferRecord]) -> StudyHandle:
         """Notes once and for all what a study starts with; the study as it is then."""
         c = t.studies.c
-        noted = sa.update(t.studies).where(c.id == study_id, c.transfers.is_(None))
-        with self._database.write() as connection:
+        noted = sa.update(t.studies).where(c.id == study.id, c.transfers.is_(None))
+        with self._writing(study) as connection:
             connection.execute(noted.values(transfers=[asdict(each) for each in transfers]))
-            return _handles(connection, c.id == study_id)[0]
+            return _handles(connection, c.id == study.id)[0]
 
-    def set_baseline(self, study_id: int, trial: TrialRecord) -> None:
+    def set_baseline(self, study: StudyHandle, trial: TrialRecord) -> None:
         """Stores the default mapping's record, numbered BASELINE, in place of an earlier one."""
         if (trial.number, trial.batch) != (BASELINE, BASELINE):
             raise StudyError(f"the baseline has number and batch {BASELINE}, got {trial.number} and {trial.batch}")
         c = t.trials.c
-        with self._database.write() as connection:
-            connection.execute(sa.delete(t.trials).where(c.study_id == study_id, c.number == BASELINE))
-            _insert_trials(connection, study_id, [trial])
+        with self._writing(study) as connection:
+            connection.execute(sa.delete(t.trials).where(c.study_id == study.id, c.number == BASELINE))
+            _insert_trials(connection, study.id, [trial])
 
     def baseline(self, study_id: int) -> TrialRecord | None:
         """The default mapping's record."""
@@ -159,16 +159,29 @@ class StudyStore:
         """All trials by number, baseline apart."""
         return self._trials(study_id, t.trials.c.number >= 0)
 
-    def finish(self, study_id: int, reason: str) -> None:
+    def finish(self, study: StudyHandle, reason: str) -> None:
         """Notes why the search ended; a further batch takes the note away."""
         values = {"finished": reason, "finished_at": _now()}
-        with self._database.write() as connection:
-            connection.execute(sa.update(t.studies).where(t.studies.c.id == study_id).values(values))
+        with self._writing(study) as connection:
+            connection.execute(sa.update(t.studies).where(t.studies.c.id == study.id).values(values))
 
-    def delete(self, study_id: int) -> None:
+    def delete(self, study: StudyHandle) -> None:
         """Removes a study with everything that belongs to it alone."""
+        with self._writing(study) as connection:
+            _delete(connection, study.id)
+
+    @contextmanager
+    def _writing(self, study: StudyHandle) -> Iterator[sa.Connection]:
+        """A transaction that writes to ``study``. Raises StudyError if it was deleted, or another has its number."""
+        c = t.studies.c
+        same = sa.and_(c.id == study.id, c.identity_hash == study.identity_hash, c.created_at == study.created_at)
         with self._database.write() as connection:
-            _delete(connection, study_id)
+            if connection.execute(sa.select(c.id).where(same).with_for_update()).scalar() is None:
+                raise StudyError(
+                    f"study {study.name!r} was deleted or replaced meanwhile, so nothing is written to it; run the "
+                    "command again for what is there now"
+                )
+            yield connection
 
     def _trials(self, study_id: int, which: sa.ColumnElement[bool]) -> list[TrialRecord]:
         c, v = t.trials.c, t.verdicts.c
@@ -190,7 +203,7 @@ class StudyStore:
 
 
 def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="milliseconds")
+    return datetime.now(UTC).isoformat(timespec="microseconds")  # fine enough to tell two studies apart
 
 
 def _same_trial(table: sa.Table) -> sa.ColumnElement[bool]:

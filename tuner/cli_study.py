@@ -157,7 +157,7 @@ def delete_study(
         trials = sum(store.counts(handle.id).values())
         if not yes:
             typer.confirm(f"Delete study {study!r} with {trials} trials?", abort=True)
-        store.delete(handle.id)
+        store.delete(handle)
     typer.echo(f"deleted {study} ({trials} trials)")
 
 

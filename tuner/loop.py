@@ -73,16 +73,16 @@ class _Loop:
         for batch in range(max((r.batch for r in rows), default=-1) + 1):
             self._learn([r for r in rows if r.batch == batch])
         if self._store.baseline(self._study.id) is None:
-            self._store.set_baseline(self._study.id, self._baseline())
+            self._store.set_baseline(self._study, self._baseline())
         batch = rows[-1].batch + 1 if rows else 0
         while not (reason := self._stopping.reason()):
             self._show()
             made = self._batch(batch)
-            self._store.commit_batch(self._study.id, batch, made)
+            self._store.commit_batch(self._study, batch, made)
             self._learn(made)
             batch += 1
         self._show()
-        self._store.finish(self._study.id, reason)
+        self._store.finish(self._study, reason)
         if self._rows and not any(r.estimate for r in self._rows):
             raise EmptySpace(f"no mapping of the space may be simulated: {self._blame()}")
         return reason

@@ -27,7 +27,7 @@ def open_session(problem: Problem, *, restart: bool = False, fork: bool = False)
     datasets = dataset_records(problem.spec, problem.space.inputs)
     study = store.open(problem.identity, problem.spec.name, datasets=datasets, restart=restart, fork=fork)
     if problem.spec.search.transfer and study.transfers is None:
-        study = store.set_transfers(study.id, transfers(problem, store, study))
+        study = store.set_transfers(study, transfers(problem, store, study))
     return Session(problem, store, study)
 
 

@@ -88,10 +88,10 @@ def contents(batches: int = 3, objectives: tuple[str, ...] = ("latency_cycles", 
 def fill(store: StudyStore, name: str = "sample", batches: int = 3) -> StudyHandle:
     """The study in a database."""
     handle = store.open(identity(), name, datasets=DATASETS)
-    store.set_baseline(handle.id, baseline())
+    store.set_baseline(handle, baseline())
     for number in range(batches):
-        store.commit_batch(handle.id, number, batch(number))
-    store.finish(handle.id, "simulation budget used")
+        store.commit_batch(handle, number, batch(number))
+    store.finish(handle, "simulation budget used")
     return store.find(name)
 
 

@@ -18,5 +18,5 @@ def commit_until_killed(url: str) -> None:
     study = store.open(identity(), "sample")
     number = 0
     while True:
-        store.commit_batch(study.id, number, batch(number, pool=20))
+        store.commit_batch(study, number, batch(number, pool=20))
         number += 1

@@ -9,6 +9,7 @@ import signal
 import sqlite3
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -20,7 +21,7 @@ from mapper.errors import SparseLoomError, StudyError
 from studies import tables
 from studies.database import Database
 from studies.identity import identity_diff
-from studies.records import TransferRecord
+from studies.records import StudyHandle, TransferRecord
 from studies.store import StudyStore
 
 
@@ -32,6 +33,16 @@ def url(tmp_path: Path) -> str:
 @pytest.fixture
 def store(url: str) -> StudyStore:
     return StudyStore(url)
+
+
+Write = Callable[[StudyStore, StudyHandle], object]
+WRITES: list[Write] = [
+    lambda store, study: store.commit_batch(study, 1, batch(1)),
+    lambda store, study: store.set_baseline(study, baseline()),
+    lambda store, study: store.finish(study, "simulation budget used"),
+    lambda store, study: store.set_transfers(study, ()),
+    lambda store, study: store.delete(study),
+]
 
 
 class TestBatches:
@@ -50,7 +61,7 @@ class TestBatches:
             params={"i": 3, "f": 0.5, "whole": 2.0, "s": "csr", "b": True},
             values={"latency_cycles": 4_542_805_123_456.0, "traffic_bytes": 0.1, "energy_pj": 1e-9},
         )
-        store.commit_batch(study.id, 0, [trial])
+        store.commit_batch(study, 0, [trial])
         (back,) = store.trials(study.id)
         assert back == trial
         assert [type(v) for v in back.params.values()] == [type(back.params[k]) for k in back.params]
@@ -59,51 +70,69 @@ class TestBatches:
     @pytest.mark.parametrize("number", [0, 2, 3])
     def test_only_the_next_batch_is_taken(self, store: StudyStore, number: int) -> None:
         study = fill(store, batches=1)
-        message = f"batch {number} of study {study.id} cannot be written: 1 batches are there"
+        message = f"batch {number} of study 'sample' cannot be written: 1 batches are there"
         with pytest.raises(StudyError, match=message):
-            store.commit_batch(study.id, number, [])
+            store.commit_batch(study, number, [])
         assert store.find("sample").batches == 1
 
     def test_a_refused_batch_leaves_nothing(self, store: StudyStore) -> None:
         study = fill(store, batches=1)
         wrong = [*batch(1)[:-1], dataclasses.replace(batch(1)[-1], number=7)]
         with pytest.raises(StudyError, match="trial 39 of batch 1 must come next, got trial 7 of batch 1"):
-            store.commit_batch(study.id, 1, wrong)
+            store.commit_batch(study, 1, wrong)
         assert store.trials(study.id) == batch(0)
-        store.commit_batch(study.id, 1, batch(1))
+        store.commit_batch(study, 1, batch(1))
         assert len(store.trials(study.id)) == 2 * BATCH
 
     def test_a_failing_insert_leaves_nothing(self, store: StudyStore) -> None:
         study = fill(store, batches=1)
         unwritable = dataclasses.replace(batch(1)[0], profile={"cycles": float("nan")})
         with pytest.raises(sa.exc.StatementError):
-            store.commit_batch(study.id, 1, [unwritable])
+            store.commit_batch(study, 1, [unwritable])
         assert store.trials(study.id) == batch(0)
         assert store.find("sample").batches == 1
 
     def test_an_empty_batch_counts(self, store: StudyStore) -> None:
         study = store.open(identity(), "empty")
-        store.commit_batch(study.id, 0, [])
-        store.commit_batch(study.id, 1, [dataclasses.replace(batch(0)[0], batch=1)])
+        store.commit_batch(study, 0, [])
+        store.commit_batch(study, 1, [dataclasses.replace(batch(0)[0], batch=1)])
         assert [t.batch for t in store.trials(study.id)] == [1]
 
-    def test_unknown_study(self, store: StudyStore) -> None:
-        with pytest.raises(StudyError, match="the study does not exist"):
-            store.commit_batch(77, 0, [])
+    @pytest.mark.parametrize("replaced", [None, "same", "other"])
+    @pytest.mark.parametrize("write", WRITES)
+    def test_nothing_goes_to_a_study_that_was_deleted_or_replaced(
+        self, store: StudyStore, write: Write, replaced: str | None
+    ) -> None:
+        """A new study gets the number of the deleted one, and may have its name, specification and batches."""
+        study = fill(store, batches=1)
+        store.delete(study)
+        new = None
+        if replaced:
+            new = store.open(identity(seed=0 if replaced == "same" else 1), "sample")
+            store.commit_batch(new, 0, [])
+            assert new.id == study.id
+            new = store.find("sample")
+        with pytest.raises(
+            StudyError, match=r"study 'sample' was deleted or replaced meanwhile.*run the command again"
+        ):
+            write(store, study)
+        assert store.studies() == [new] * (new is not None)
+        assert store.trials(study.id) == []
+        assert store.baseline(study.id) is None
 
     def test_baseline_is_replaced_and_checked(self, store: StudyStore) -> None:
         study = fill(store, batches=0)
         other = dataclasses.replace(baseline(), values={"latency_cycles": 1.0})
-        store.set_baseline(study.id, other)
+        store.set_baseline(study, other)
         assert store.baseline(study.id) == other
         assert store.trials(study.id) == []
         with pytest.raises(StudyError, match="the baseline has number and batch -1"):
-            store.set_baseline(study.id, batch(0)[0])
+            store.set_baseline(study, batch(0)[0])
 
     def test_a_batch_reopens_a_finished_study(self, store: StudyStore) -> None:
         study = fill(store, batches=1)
         assert study.finished == "simulation budget used"
-        store.commit_batch(study.id, 1, batch(1))
+        store.commit_batch(study, 1, batch(1))
         assert store.find("sample").finished is None
 
 
@@ -161,9 +190,9 @@ class TestOpening:
 
     def test_delete_keeps_what_others_use(self, store: StudyStore, url: str) -> None:
         first, second = fill(store, "one"), fill(store, "two", 1)
-        store.delete(first.id)
+        store.delete(first)
         assert store.trials(second.id) == batch(0)
-        store.delete(second.id)
+        store.delete(second)
         with sa.create_engine(url).connect() as connection:
             for table in tables.metadata.sorted_tables:
                 left = connection.execute(sa.select(sa.func.count()).select_from(table)).scalar()
@@ -238,8 +267,8 @@ class TestSchema:
         study = fill(store)
         assert study.transfers is None
         taken = (TransferRecord("other", 3, {"cuts": []}),)
-        assert store.set_transfers(study.id, taken).transfers == taken
-        assert store.set_transfers(study.id, ()).transfers == taken
+        assert store.set_transfers(study, taken).transfers == taken
+        assert store.set_transfers(study, ()).transfers == taken
         assert store.find("sample").transfers == taken
 
     def test_downgrade_leaves_nothing(self, url: str) -> None:
@@ -307,7 +336,7 @@ class TestDatabase:
         thread = threading.Thread(target=hold)
         thread.start()
         writing.wait()
-        store.commit_batch(study.id, 1, batch(1))
+        store.commit_batch(study, 1, batch(1))
         assert done.is_set()
         thread.join()
 
@@ -338,7 +367,7 @@ class TestProcesses:
         assert study.batches >= 3
         expected = [t for number in range(study.batches) for t in batch(number, pool=20)]
         assert store.trials(study.id) == expected
-        store.commit_batch(study.id, study.batches, batch(study.batches, pool=20))
+        store.commit_batch(study, study.batches, batch(study.batches, pool=20))
 
 
 def test_rows_are_equal_byte_for_byte_apart_from_time_stamps(tmp_path: Path) -> None:

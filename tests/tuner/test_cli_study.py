@@ -106,7 +106,7 @@ class TestReading:
         store = StudyStore(storage)
         for name, limit in (("limited", measured[3]), ("hopeless", 1.0)):
             study = store.open({**identity(), "constraints": {"latency_cycles": limit}}, name)
-            store.commit_batch(study.id, 0, batch(0))
+            store.commit_batch(study, 0, batch(0))
         words = ("--best", "traffic_bytes", "--json")
         (row,) = json.loads(run(monkeypatch, capsys, "study", "query", "limited", *words)[1])
         assert row["latency_cycles"] <= measured[3]

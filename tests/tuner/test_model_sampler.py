@@ -20,7 +20,7 @@ from mapper.space import MappingSpace
 from mapper.space_limits import SpaceLimits
 from mapper.synthetic import power_law
 from mapper.workload import Workload
-from studies.records import TrialRecord
+from studies.records import StudyHandle, TrialRecord
 from studies.spec import SAMPLERS, load_spec
 from studies.store import StudyStore
 from tuner.mapping_domain import MappingDomain
@@ -194,7 +194,7 @@ def rows(folder: Path, sampler: str, workers: int, interrupted: bool = False) ->
     if interrupted:
         commit = session.store.commit_batch
 
-        def stop_after_one(study: int, batch: int, made: list[TrialRecord]) -> None:
+        def stop_after_one(study: StudyHandle, batch: int, made: list[TrialRecord]) -> None:
             commit(study, batch, made)
             raise KeyboardInterrupt
 

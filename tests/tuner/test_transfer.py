@@ -75,7 +75,7 @@ def test_what_was_taken_is_kept(tmp_path: Path) -> None:
     whole = run(problem(tmp_path / "whole", "second", seed=7, extra="transfer: all"))
     mine = problem(tmp_path / "cut", "second", seed=7, extra="transfer: all")
     session = open_session(mine)
-    session.store.delete(session.store.find("first").id)
+    session.store.delete(session.store.find("first"))
     session.store.close()
     assert run(mine).trials == whole.trials
     assert transferred(whole)
