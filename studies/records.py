@@ -120,7 +120,8 @@ class TransferRecord:
 
 @dataclass(frozen=True, slots=True)
 class StudyHandle:
-    """A stored study: ``batches`` are committed; ``finished`` says why the search ended, None while it has not.
+    """A stored study: ``origin`` is the name that its specification has, which a fork does not get; ``batches`` are
+    committed; ``finished`` says why the search ended, None while it has not.
     ``transfers``: what it starts with, None before it was looked for."""
 
     id: int
@@ -131,6 +132,7 @@ class StudyHandle:
     finished: str | None
     created_at: str = field(compare=False)
     transfers: tuple[TransferRecord, ...] | None = None
+    origin: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ from mapper.canonical import content_hash
 from mapper.errors import StudyError, nearest
 from studies import tables as t
 from studies.database import Database
-from studies.identity import identity_diff
+from studies.place import matching, place_of
 from studies.records import (
     BASELINE,
     DatasetRecord,
@@ -58,30 +58,22 @@ class StudyStore:
         restart: bool = False,
         fork: bool = False,
     ) -> StudyHandle:
-        """The study ``name`` with this identity: resumed if it (or a fork of it) exists, else created.
-
-        A study of that name with another identity is refused with the differences, unless ``restart`` deletes it
-        or ``fork`` leaves it and starts another under the first free name ``NAME-2``, ``NAME-3``, ...
-        """
-        if restart and fork:
-            raise StudyError("--restart and --fork exclude each other: one deletes the old study, the other keeps it")
-        digest = content_hash(identity)
+        """The study ``name`` with this identity: resumed if it (or a fork of it) exists, else created where ``place_of``
+        puts it."""
         with self._database.write() as connection:
-            known = _handles(connection, sa.or_(t.studies.c.origin == name, t.studies.c.name == name))
-            same = next((h for h in known if h.identity_hash == digest), None)
-            if same and not restart:
-                return same
-            if known and not (restart or fork):
-                raise _changed(known[-1], identity)
-            replaced = (same or known[-1]) if known and restart else None
-            if replaced:
-                _delete(connection, replaced.id)
-            free = replaced.name if replaced else _free_name(connection, name)
-            return _create(connection, free, name, identity, digest, datasets)
+            place = place_of(_handles(connection), identity, name, restart=restart, fork=fork)
+            if place.resumed:
+                return place.resumed
+            if place.replaced:
+                _delete(connection, place.replaced.id)
+            return _create(connection, place.name, name, identity, datasets)
 
-    def find(self, name: str) -> StudyHandle:
-        """The study called ``name``. Raises StudyError with the valid names otherwise."""
+    def find(self, name: str, identity: Mapping[str, Any] | None = None) -> StudyHandle:
+        """The study called ``name``; before it the fork of it that has ``identity``, if one is given. Raises StudyError
+        with the valid names otherwise."""
         handles = {h.name: h for h in self.studies()}
+        if identity is not None and (same := matching([*handles.values()], identity, name)):
+            return same
         if name not in handles:
             raise StudyError(f"unknown study {name!r} in {self.name}.{nearest(name, handles)}")
         return handles[name]
@@ -216,23 +208,10 @@ def _handles(connection: sa.Connection, which: sa.ColumnElement[bool] | None = N
     return [
         StudyHandle(
             r.id, r.name, r.identity, r.identity_hash, r.batches, r.finished, r.created_at,
-            None if r.transfers is None else tuple(TransferRecord(**each) for each in r.transfers),
+            None if r.transfers is None else tuple(TransferRecord(**each) for each in r.transfers), r.origin,
         )
         for r in rows
     ]  # fmt: skip
-
-
-def _changed(old: StudyHandle, identity: Mapping[str, Any]) -> StudyError:
-    lines = "\n  ".join(identity_diff(old.identity, identity))
-    return StudyError(
-        f"study {old.name!r} exists with another specification (old -> new):\n  {lines}\n"
-        f"Use --restart to delete it and start anew, --fork to keep it and start another, or give the study a new name."
-    )
-
-
-def _free_name(connection: sa.Connection, name: str) -> str:
-    taken = set(connection.execute(sa.select(t.studies.c.name)).scalars())
-    return next(n for n in (name, *(f"{name}-{k}" for k in range(2, len(taken) + 3))) if n not in taken)
 
 
 def _create(
@@ -240,10 +219,10 @@ def _create(
     name: str,
     origin: str,
     identity: Mapping[str, Any],
-    digest: str,
     datasets: Sequence[DatasetRecord],
 ) -> StudyHandle:
-    row = {"name": name, "origin": origin, "identity": dict(identity), "identity_hash": digest, "batches": 0}
+    row: dict[str, Any] = {"name": name, "origin": origin, "batches": 0}
+    row |= {"identity": dict(identity), "identity_hash": content_hash(identity)}
     fields = identity.get("machine", {}).get("fields")
     if fields:
         row["machine_key"] = content_hash(fields)

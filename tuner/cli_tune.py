@@ -15,7 +15,8 @@ def tune(
     spec: Annotated[Path, typer.Argument(help="Study specification (YAML).", exists=True, dir_okay=False)],
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say how large the space and the work are.")] = False,
     restart: Annotated[
-        bool, typer.Option("--restart", help="Delete the stored study of this name and begin anew.")
+        bool,
+        typer.Option("--restart", help="Delete the stored study of this specification, else of this name; begin anew."),
     ] = False,
     fork: Annotated[bool, typer.Option("--fork", help="Keep the stored study and begin a new one beside it.")] = False,
     workers: Annotated[

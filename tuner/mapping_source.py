@@ -56,12 +56,12 @@ def trial_number(text: str) -> int | None:
 
 
 def stored_trial(problem: Problem, number: int | None) -> TrialRecord:
-    """The trial of that number in the stored study of ``problem``, or the best one by the first objective. Raises
-    StudyError if there is none, if it has no mapping that can be simulated, or if the study is of another
-    specification."""
+    """The trial of that number in the stored study of ``problem``, which may be a fork, or the best one by the first
+    objective. Raises StudyError if there is none, if it has no mapping that can be simulated, or if the study is of
+    another specification."""
     store = StudyStore(problem.spec.storage, create=False)
     try:
-        contents = store.load(problem.spec.name)
+        contents = store.load(store.find(problem.spec.name, problem.identity).name)
     finally:
         store.close()
     if differences := identity_diff(contents.handle.identity, problem.identity):

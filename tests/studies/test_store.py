@@ -174,6 +174,39 @@ class TestOpening:
         assert store.open(identity(seed=5), "sample", fork=True) == new
         assert store.open(identity(seed=6), "sample", fork=True).name == "sample-3"
 
+    def test_restart_deletes_the_study_that_is_meant(self, store: StudyStore) -> None:
+        """The one of this specification; else the one of this name, never a fork that was to be kept."""
+        fill(store)
+        fork = store.open(identity(seed=5), "sample", fork=True)
+        third = store.open(identity(seed=6), "sample", restart=True)
+        assert third.name == "sample"
+        assert (store.find("sample"), store.find("sample-2")) == (third, fork)
+        again = store.open(identity(seed=5), "sample", restart=True)
+        assert (again.name, again.origin) == ("sample-2", "sample")
+        assert sorted(h.name for h in store.studies()) == ["sample", "sample-2"]
+        assert store.find("sample") == third
+
+    def test_a_refusal_lists_the_forks(self, store: StudyStore) -> None:
+        fill(store)
+        store.open(identity(seed=5), "sample", fork=True)
+        store.open(identity(seed=6), "sample", fork=True)
+        with pytest.raises(StudyError, match=r"search\.seed: 0 -> 7\n(.|\n)*Its forks sample-2, sample-3 differ"):
+            store.open(identity(seed=7), "sample")
+
+    def test_the_name_of_a_deleted_study_is_free(self, store: StudyStore) -> None:
+        old = fill(store)
+        fork = store.open(identity(seed=5), "sample", fork=True)
+        store.delete(old)
+        assert store.open(identity(seed=6), "sample").name == "sample"
+        assert store.find("sample-2") == fork
+
+    def test_a_fork_is_found_by_its_specification(self, store: StudyStore) -> None:
+        old = fill(store)
+        fork = store.open(identity(seed=5), "sample", fork=True)
+        assert store.find("sample") == old
+        assert store.find("sample", identity(seed=5)) == fork
+        assert store.find("sample", identity()) == store.find("sample", identity(seed=6)) == old
+
     def test_restart_and_fork_exclude_each_other(self, store: StudyStore) -> None:
         with pytest.raises(StudyError, match="exclude each other"):
             store.open(identity(), "sample", restart=True, fork=True)
