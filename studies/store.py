@@ -19,7 +19,7 @@ from mapper.canonical import content_hash
 from mapper.errors import StudyError, nearest
 from studies import tables as t
 from studies.database import Database
-from studies.place import matching, place_of
+from studies.place import Place, matching, place_of
 from studies.records import (
     BASELINE,
     DatasetRecord,
@@ -49,6 +49,10 @@ class StudyStore:
         """Returns all connections."""
         self._database.close()
 
+    def place(self, identity: Mapping[str, Any], name: str, *, restart: bool = False, fork: bool = False) -> Place:
+        """Where ``open`` would find or put a study; nothing is written."""
+        return place_of(self.studies(), identity, name, restart=restart, fork=fork)
+
     def open(
         self,
         identity: Mapping[str, Any],
@@ -58,8 +62,10 @@ class StudyStore:
         restart: bool = False,
         fork: bool = False,
     ) -> StudyHandle:
-        """The study ``name`` with this identity: resumed if it (or a fork of it) exists, else created where ``place_of``
-        puts it."""
+        """The study ``name`` with this identity: resumed if it (or a fork of it) exists, else created.
+
+        ``place_of`` says where, and when it is refused.
+        """
         with self._database.write() as connection:
             place = place_of(_handles(connection), identity, name, restart=restart, fork=fork)
             if place.resumed:

@@ -24,11 +24,13 @@ class Session:
 def open_session(problem: Problem, *, restart: bool = False, fork: bool = False) -> Session:
     """Creates the study of ``problem`` or finds it for resumption (StudyError if its specification changed)."""
     store = StudyStore(problem.spec.storage)
+    identity, name, begin = problem.identity, problem.spec.name, None
     datasets = dataset_records(problem.spec, problem.space.inputs)
-    study = store.open(problem.identity, problem.spec.name, datasets=datasets, restart=restart, fork=fork)
-    if problem.spec.search.transfer and study.transfers is None:
-        study = store.set_transfers(study, transfers(problem, store, study))
-    return Session(problem, store, study)
+    place = store.place(identity, name, restart=restart, fork=fork)
+    if problem.spec.search.transfer and (place.resumed is None or place.resumed.transfers is None):
+        begin = transfers(problem, store, place.name)  # before the study is there: what is wrong here leaves none
+    study = store.open(identity, name, datasets=datasets, restart=restart, fork=fork)
+    return Session(problem, store, study if begin is None else store.set_transfers(study, begin))
 
 
 def run_session(session: Session, workers: int, show: bool, scheduler: str | None = None) -> str:

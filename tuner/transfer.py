@@ -8,25 +8,26 @@ from itertools import zip_longest
 from typing import Any
 
 from mapper.canonical import plain
-from mapper.errors import IllegalMapping, StudyError
+from mapper.errors import IllegalMapping, StudyError, nearest
 from mapper.mapping import Mapping
 from mapper.space import MappingSpace
 from studies.frames import front
-from studies.records import StudyContents, StudyHandle, TransferRecord
+from studies.records import StudyContents, TransferRecord
 from studies.spec import ALL_RELATED
 from studies.store import StudyStore
 from tuner.problem import Problem
 from tuner.sub_problem import within
 
 
-def transfers(problem: Problem, store: StudyStore, study: StudyHandle) -> tuple[TransferRecord, ...]:
-    """Mappings with which ``study`` begins, a batch of them at most: from the fronts of the studies that it names, by
-    turns, from each evenly spread over its front; none twice. What has no like in the new space is left out.
+def transfers(problem: Problem, store: StudyStore, own: str) -> tuple[TransferRecord, ...]:
+    """Mappings with which the study called ``own`` begins, a batch of them at most: from the fronts of the studies that
+    it names, by turns, from each evenly spread over its front; none twice. What has no like in the new space is left
+    out.
 
     Raises StudyError for a study that is not there or has another program.
     """
     found: dict[str, TransferRecord] = {}
-    columns = [_spread(contents, problem.spec.search.batch) for contents in _related(problem, store, study)]
+    columns = [_spread(contents, problem.spec.search.batch) for contents in _related(problem, store, own)]
     for each in _by_turns(columns):
         mapping = adapted(problem.space, Mapping.from_json(each.mapping))
         if mapping is not None and len(found) < problem.spec.search.batch:
@@ -50,19 +51,20 @@ def adapted(space: MappingSpace, mapping: Mapping) -> Mapping | None:
     return None if space.violations(found) else found
 
 
-def _related(problem: Problem, store: StudyStore, study: StudyHandle) -> list[StudyContents]:
+def _related(problem: Problem, store: StudyStore, own: str) -> list[StudyContents]:
     program, named = str(problem.spec.program), problem.spec.search.transfer
-    if named == (ALL_RELATED,):
-        handles = [h for h in store.studies() if h.identity["program"] == program and h.id != study.id]
-    else:
-        handles = [store.find(name) for name in named]
-    for handle in handles:
-        if handle.identity["program"] != program or handle.id == study.id:
+    programs = {h.name: h.identity["program"] for h in store.studies() if h.name != own}
+    related = [name for name, its_program in programs.items() if its_program == program]
+    for name in () if named == (ALL_RELATED,) else named:
+        if name in programs and name not in related:
             raise StudyError(
-                f"search.transfer: study {handle.name!r} must be another study of the same program, but it has "
-                f"{handle.identity['program']!r}"
+                f"search.transfer: study {name!r} must be another study of the same program, but it has "
+                f"{programs[name]!r}"
             )
-    return [store.load(handle.name) for handle in handles]
+        if name not in related:
+            what = "is this study itself" if name == own else f"is not in {store.name}"
+            raise StudyError(f"search.transfer: {name!r} {what}, but must be another study.{nearest(name, related)}")
+    return [store.load(name) for name in (related if named == (ALL_RELATED,) else named)]
 
 
 def _spread(contents: StudyContents, count: int) -> list[TransferRecord]:

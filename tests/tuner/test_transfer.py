@@ -111,10 +111,32 @@ def test_studies_that_cannot_be_taken_from(tmp_path: Path) -> None:
     session = open_session(load_problem(load_spec(path)))
     session.store.close()
     assert other.spec.name == "other"
-    with pytest.raises(StudyError, match="unknown study 'first'"):
+    with pytest.raises(StudyError, match=r"'first' is not in sqlite.*, but must be another study\. Valid: none"):
         open_session(problem(tmp_path, "a", extra="transfer: first"))
     with pytest.raises(StudyError, match=r"study 'other' must be another study of the same program"):
         open_session(problem(tmp_path, "b", extra="transfer: [other]"))
+    with pytest.raises(StudyError, match=r"'c' is this study itself"):
+        open_session(problem(tmp_path, "c", extra="transfer: c"))
+
+
+def test_a_start_that_fails_leaves_no_study(tmp_path: Path) -> None:
+    """So that the corrected file is not refused as another specification of it."""
+    with pytest.raises(StudyError, match="Valid: none"):
+        open_session(problem(tmp_path, "first", extra="transfer: [s9]"))
+    source = run(problem(tmp_path, "first"))
+    with pytest.raises(StudyError, match="Did you mean 'first'"):
+        open_session(problem(tmp_path, "second", extra="transfer: [frst]"))
+    assert transferred(run(problem(tmp_path, "second", extra="transfer: first")))
+    with pytest.raises(StudyError, match=r"'s9' is not in"):
+        open_session(problem(tmp_path, "first", extra="transfer: [s9]"), restart=True)
+    session = open_session(problem(tmp_path, "first"))
+    assert session.store.load("first").trials == source.trials
+
+
+def test_a_restarted_study_takes_nothing_from_itself(tmp_path: Path) -> None:
+    run(problem(tmp_path, "lonely", extra="transfer: all"))
+    session = open_session(problem(tmp_path, "lonely", extra="transfer: all"), restart=True)
+    assert session.study.transfers == ()
 
 
 def test_tiles_that_are_too_large_are_cut(tmp_path: Path) -> None:
