@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -77,8 +78,12 @@ def why_no_winner(contents: StudyContents, versions: Versions | None = None) -> 
     if simulated(contents, versions):
         limits = ", ".join(f"{name} <= {limit:g}" for name, limit in contents.budgets)
         return f"no simulated mapping meets the constraints: {limits}"
-    by = " by the installed versions of model and simulator" if simulated(contents) else ""
-    return f"no mapping was simulated to its end{by}"
+    if simulated(contents):
+        return "no mapping was simulated by the installed versions of model and simulator"
+    if failures := Counter(t.failure for t in contents.trials if t.state == "failed").most_common(1):
+        ((failure, times),) = failures
+        return f"all simulations failed, {times} of them by: {failure}"
+    return "no mapping was simulated to its end"
 
 
 def winners_frame(contents: StudyContents, versions: Versions | None = None) -> pd.DataFrame:
@@ -132,6 +137,20 @@ def verdicts_frame(trials: Sequence[TrialRecord]) -> pd.DataFrame:
             row["trials"] += 1
     rows = sorted(first.values(), key=lambda r: (-r["trials"], r["rule"]))
     return pd.DataFrame(rows, columns=["rule", "trials", "example", "measured", "limit", "unit", "where"])
+
+
+def failures_frame(trials: Sequence[TrialRecord]) -> pd.DataFrame:
+    """One row per reason for which simulations failed, most frequent first, with the number of the first such trial."""
+    import pandas as pd
+
+    first: dict[str, dict[str, Any]] = {}
+    for trial in trials:
+        if trial.state == "failed":
+            reason = trial.failure or ""
+            row = first.setdefault(reason, {"failure": reason, "trials": 0, "example": trial.number})
+            row["trials"] += 1
+    rows = sorted(first.values(), key=lambda r: -r["trials"])
+    return pd.DataFrame(rows, columns=["failure", "trials", "example"])
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,8 +18,8 @@ from studies.records import StudyHandle
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """``name``: what the study is or will be called. ``resumed``: it is there and goes on. ``replaced``: another that it
-    takes the place of."""
+    """``name``: what the study is or will be called. ``resumed``: it is there and goes on. ``replaced``: what it takes
+    the place of."""
 
     name: str
     resumed: StudyHandle | None = None

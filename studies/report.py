@@ -75,6 +75,7 @@ def _content(contents: StudyContents, versions: Versions | None) -> dict[str, An
         "funnel": dict(summary.funnel),
         "winners": summary.winners.astype(object).where(summary.winners.notna(), None).to_dict("records"),
         "verdicts": summary.verdicts.to_dict("records"),
+        "failures": summary.failures.to_dict("records"),
         "no_winner": summary.no_winner,
         "objective": contents.objectives[0],
         "words": winner_words(contents, versions),

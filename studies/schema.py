@@ -37,6 +37,9 @@ def _untiled(value: Any) -> Any:
 
 Words = Annotated[list[str], BeforeValidator(_listed)]
 Positive = Annotated[int, Field(ge=1)]
+Counted = Annotated[int, Field(ge=1, le=2**63 - 1)]
+"""What the simulator counts, in 64 bits."""
+
 Tiles = Annotated[list[Positive | None], BeforeValidator(_untiled)]
 
 
@@ -120,8 +123,8 @@ class SearchModel(_Strict):
 class LimitsModel(_Strict):
     """Where one simulation stops; absent: it does not."""
 
-    cycles: Positive | None = None
-    tokens: Positive | None = None
+    cycles: Counted | None = None
+    tokens: Counted | None = None
     seconds: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
 
 

@@ -12,6 +12,7 @@ from studies.frames import (
     Versions,
     best,
     eligible,
+    failures_frame,
     front,
     model_errors,
     program_of,
@@ -39,6 +40,7 @@ class Summary:
     funnel: tuple[tuple[str, int], ...]
     winners: pd.DataFrame
     verdicts: pd.DataFrame
+    failures: pd.DataFrame
     model_errors: list[dict[str, Any]]
     no_winner: str
 
@@ -50,6 +52,7 @@ def summarize(contents: StudyContents, versions: Versions | None = None) -> Summ
         funnel=funnel(contents, versions),
         winners=winners_frame(contents, versions),
         verdicts=verdicts_frame(contents.trials),
+        failures=failures_frame(contents.trials),
         model_errors=[asdict(e) for e in model_errors(simulated(contents, versions))],
         no_winner=why_no_winner(contents, versions),
     )

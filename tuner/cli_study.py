@@ -75,6 +75,7 @@ def show_study(study: Study, storage: Storage = DEFAULT_STORAGE, as_json: AsJson
     audited, covered = audits(contents, versions), coverages(contents, versions)
     if as_json:
         tables = {"winners": records(summary.winners), "verdicts": records(summary.verdicts)}
+        tables |= {"failures": records(summary.failures)}
         tables |= {"audits": list(map(asdict, audited)), "intervals": list(map(asdict, covered))}
         tables |= {"model_errors": summary.model_errors}
         print_json({**summary.facts, "funnel": dict(summary.funnel), **tables, "no_winner": summary.no_winner})
@@ -88,6 +89,8 @@ def show_study(study: Study, storage: Storage = DEFAULT_STORAGE, as_json: AsJson
         typer.echo(f"no best mapping: {summary.no_winner}\n")
     if len(summary.verdicts):
         print_table(summary.verdicts, title="what stopped the others")
+    if len(summary.failures):
+        print_table(summary.failures, title="simulations that failed")
     for error in summary.model_errors:
         rank = "undefined" if error["rank_correlation"] is None else f"{error['rank_correlation']:.3f}"
         typer.echo(

@@ -29,7 +29,10 @@ def tune(
     quiet: Annotated[bool, typer.Option("--quiet", help="No progress bar.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the outcome as JSON.")] = False,
 ) -> None:
-    """Search for the best mappings of a study. A stored study of the same specification is resumed."""
+    """Search for the best mappings of a study. A stored study of the same specification is resumed.
+
+    Fails if no simulation succeeded.
+    """
     from studies.report import write_report
     from studies.spec import load_spec
     from tuner.outcome import outcome, print_outcome
@@ -43,7 +46,8 @@ def tune(
     session = open_session(problem, restart=restart, fork=fork)
     reason = run_session(session, workers or problem.spec.search.workers, not (quiet or as_json), scheduler)
     contents = session.store.load(session.study.name)
-    print_outcome(outcome(contents, reason), as_json)
+    found = outcome(contents, reason)
+    print_outcome(found, as_json)
     storage = session.store.name
     session.store.close()
     if problem.spec.report:
@@ -51,6 +55,8 @@ def tune(
     if not as_json:
         report = problem.spec.report or f"made by: sparseloom report {session.study.name} --storage {storage}"
         typer.echo(f"\ndatabase: {storage}\nreport: {report}")
+    if found.failed:
+        raise typer.Exit(1)
 
 
 def _dry_run(problem: Problem, as_json: bool) -> None:

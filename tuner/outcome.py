@@ -5,17 +5,22 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from studies.frames import best, simulated, why_no_winner, winners_frame
+from studies.frames import best, failures_frame, simulated, why_no_winner, winners_frame
 from studies.records import StudyContents
 from studies.summary import winner_words
 from tuner.cli_output import print_json, print_table, records
+
+
+MOST_FAILURES = 3
+"""Reasons for failures that are told."""
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
     """``counts``: trials per state; ``winners``: default and best mappings with their measures and gains, rows of
     ``winners_frame``; ``words``: the winner by the first objective; multiplies and nnz: what its simulation counted;
-    ``inputs``: its measures for each input where there are several; ``no_winner``: why there is none."""
+    ``inputs``: its measures for each input where there are several; ``no_winner``: why there is none. ``failures``: rows
+    of ``failures_frame``."""
 
     study: str
     reason: str
@@ -28,6 +33,12 @@ class Outcome:
     words: str
     inputs: dict[str, dict[str, float]]
     no_winner: str
+    failures: list[dict[str, Any]]
+
+    @property
+    def failed(self) -> bool:
+        """Whether simulations failed, and none succeeded."""
+        return bool(self.failures) and not self.counts.get("simulated")
 
 
 def outcome(contents: StudyContents, reason: str) -> Outcome:
@@ -48,6 +59,7 @@ def outcome(contents: StudyContents, reason: str) -> Outcome:
         words=winner_words(contents),
         inputs=profile.get("inputs", {}),
         no_winner=why_no_winner(contents),
+        failures=records(failures_frame(contents.trials)),
     )
 
 
@@ -62,6 +74,10 @@ def print_outcome(found: Outcome, as_json: bool) -> None:
     typer.echo(f"\n{found.study}: {found.reason}")
     typer.echo("trials: " + ", ".join(f"{n} {state}" for state, n in found.counts.items()))
     typer.echo(f"{found.mappings_screened} distinct legal mappings screened, {found.orders_simulated} orders simulated")
+    for row in found.failures[:MOST_FAILURES]:
+        typer.echo(f"{row['trials']} failed: {row['failure']} (e.g. trial {row['example']})")
+    if len(found.failures) > MOST_FAILURES:
+        typer.echo(f"{len(found.failures) - MOST_FAILURES} more reasons: sparseloom study show {found.study}")
     if found.effectual_multiplies is not None:
         nnz = "".join(f", nnz({t}) = {n:,}" for t, n in found.output_nnz.items())
         typer.echo(f"effectual multiplies = {found.effectual_multiplies:,}{nnz}\n")

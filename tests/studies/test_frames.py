@@ -16,6 +16,7 @@ from studies.frames import (
     best,
     current_versions,
     eligible,
+    failures_frame,
     front,
     model_errors,
     simulated,
@@ -182,6 +183,16 @@ def test_verdicts_count_trials_per_rule() -> None:
         assert frame.loc[rule, "trials"] == count
     assert frame["trials"].is_monotonic_decreasing
     assert list(verdicts_frame([]).columns) == ["rule", "trials", "example", "measured", "limit", "unit", "where"]
+
+
+def test_failures_count_trials_per_reason() -> None:
+    failed = [TrialRecord(n, 0, "failed", {}, {}, failure=text) for n, text in enumerate(["late", "stuck", "stuck"])]
+    study = study_of([*failed, TrialRecord(3, 0, "duplicate", {}, {}, failure="stuck", duplicate_of=1)])
+    frame = failures_frame(study.trials)
+    assert frame.to_dict("split", index=False)["data"] == [["stuck", 2, 1], ["late", 1, 0]]
+    assert why_no_winner(study) == "all simulations failed, 2 of them by: stuck"
+    assert summarize(study).failures.equals(frame)
+    assert list(failures_frame([]).columns) == ["failure", "trials", "example"]
 
 
 class TestModelErrors:

@@ -124,6 +124,13 @@ def test_what_breaks_a_constraint_is_hollow() -> None:
     assert "The winning mapping" not in text[1]
 
 
+def test_reasons_of_failures_are_told() -> None:
+    failed = TrialRecord(0, 0, "failed", {}, {}, failure="S0: deadlock <at> 7")
+    text, _ = page_of(dataclasses.replace(contents(0), trials=(failed,)))
+    assert "all simulations failed, 1 of them by: S0: deadlock &lt;at&gt; 7." in text
+    assert '<td>S0: deadlock &lt;at&gt; 7</td><td class="number">1</td>' in text
+
+
 def test_a_baseline_that_failed() -> None:
     study = contents()
     failed = TrialRecord(-1, -1, "failed", {}, {}, failure="deadlock")

@@ -156,6 +156,8 @@ def test_one_order_may_be_written_as_a_list_of_indices() -> None:
         ("shape: [16]", "shape: 16", "8:23: shape of 'b' must be a list of 1 extents"),
         ("relu(", "rleu(", "3:12: unknown function 'rleu'. Did you mean 'relu'?"),
         ("X(j,k)", "X(j,k", "2:22:"),
+        ("cycles: 1000000", f"cycles: {2**63}", f"19:18: limits.cycles must be less than or equal to {2**63 - 1}"),
+        ("cycles: 1000000", f"tokens: {10**23}", f"19:18: limits.tokens must be less than or equal to {2**63 - 1}"),
         ("report:", "name: a b\nreport:", "20:7: name must hold neither white space nor slashes"),
         ("report:", "storage: mysql://x\nreport:", "20:10: storage must be a URL"),
         ("report:", "storage: sqlite+aiosqlite:///x\nreport:", "20:10: storage must be a URL"),

@@ -86,3 +86,18 @@ def test_a_space_that_screening_empties_names_the_rule(tmp_path: Path) -> None:
     done = run(tmp_path, "tune", write(tmp_path, text), "--quiet")
     assert done.returncode == 2
     assert "no mapping of the space may be simulated: tile-over-capacity" in done.stderr
+
+
+def test_a_study_whose_simulations_all_fail_says_why(tmp_path: Path) -> None:
+    text = SPEC + "limits: {cycles: 3}\n"
+    done = run(tmp_path, "tune", write(tmp_path, text), "--quiet")
+    assert done.returncode == 1
+    assert "6 failed: S0: limit:cycles (e.g. trial " in done.stdout
+    assert "no best mapping: all simulations failed, 6 of them by: S0: limit:cycles" in done.stdout
+    again = run(tmp_path, "tune", "small.yaml", "--json")
+    assert again.returncode == 1
+    (row,) = json.loads(again.stdout)["failures"]
+    assert (row["failure"], row["trials"]) == ("S0: limit:cycles", 6)
+    shown = run(tmp_path, "study", "show", "small").stdout
+    assert "simulations that failed" in shown
+    assert "limit:cycles" in shown
