@@ -22,6 +22,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT), str(ROOT / "benchmarks")]
 
 import numpy as np
+import sqlalchemy as sa
 from fusion import row_major
 
 from hwsim import Limits
@@ -81,7 +82,7 @@ def searched(problem: Problem) -> dict[str, Any]:
     """The best latency of the example's study, run anew."""
     start = time.perf_counter()
     with tempfile.TemporaryDirectory() as folder:
-        spec = dataclasses.replace(problem.spec, storage=f"sqlite:///{folder}/studies.db")
+        spec = dataclasses.replace(problem.spec, storage=sa.URL.create("sqlite", database=f"{folder}/studies.db"))
         session = open_session(dataclasses.replace(problem, spec=spec))
         run_session(session, spec.search.workers, show=False)
         contents = session.store.load(session.study.name)

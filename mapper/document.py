@@ -6,7 +6,7 @@ Scalars follow YAML 1.2 (``1e9`` is a number, ``no`` and ``on`` are words), keys
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -34,6 +34,22 @@ for _tag, _pattern, _first in (
     ("float", rf"[-+]?(\.[0-9]+|{_DECIMAL}(\.[0-9]*)?)([eE][-+]?[0-9]+)?|[-+]?\.inf|\.nan", [*"-+.0123456789"]),
 ):
     _Loader.add_implicit_resolver(f"tag:yaml.org,2002:{_tag}", re.compile(rf"^(?:{_pattern})$"), _first)
+
+
+_SCALARS: dict[str, tuple[str, Callable[[str], Any]]] = {
+    "null": ("null", lambda _: None),
+    "bool": ("true or false", lambda text: {"true": True, "false": False}[text.lower()]),
+    "int": ("a whole number of at most 4300 digits", lambda text: int(text.replace("_", ""))),
+    "float": (
+        "a number",
+        lambda text: float(text.replace("_", "").replace(".inf", "inf").replace(".nan", "nan")),
+    ),
+    "str": ("text", str),
+}
+"""Of every tag, what it stands for and how its text is read."""
+
+LONGEST_SHOWN = 40
+"""Characters of a value that an error repeats."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -135,20 +151,15 @@ def _convert(document: Document, node: yaml.Node, place: Place, inside: tuple[ya
 
 
 def _scalar(document: Document, node: yaml.Node, place: Place) -> Any:
-    text = str(node.value)
-    match node.tag.removeprefix("tag:yaml.org,2002:"):
-        case "null":
-            return None
-        case "bool":
-            return text.lower() == "true"
-        case "int":
-            return int(text.replace("_", ""))
-        case "float":
-            return float(text.replace("_", "").replace(".inf", "inf").replace(".nan", "nan"))
-        case "str":
-            return text
-        case _:
-            raise document.error(place, f"tag {node.tag!r} is not supported: use text, numbers, lists and mappings")
+    text, kind = str(node.value), node.tag.removeprefix("tag:yaml.org,2002:")
+    if kind not in _SCALARS:
+        raise document.error(place, f"tag {node.tag!r} is not supported: use text, numbers, lists and mappings")
+    what, read = _SCALARS[kind]
+    try:
+        return read(text)
+    except (KeyError, ValueError) as error:  # by a tag, what is no number may be called one
+        shown = text if len(text) <= LONGEST_SHOWN else f"{text[:LONGEST_SHOWN]}... ({len(text)} characters)"
+        raise document.error(place, f"must be {what}, got {shown}") from error
 
 
 def _position(text: str, node: yaml.ScalarNode, line: int, column: int) -> tuple[int, int]:

@@ -24,6 +24,17 @@ BUSY_TIMEOUT_MS = 60_000
 WAL_ATTEMPTS, WAL_PAUSE_SECONDS = 200, 0.05
 _WRITES = "sparseloom_writes"
 
+_PLACE = (
+    " SQLite keeps a log beside the file, so even to read it the folder must be one that can be written: copy the file "
+    "to such a folder and name the copy with --storage."
+)
+HINTS = {
+    "locked": " Many writers at once are better served by PostgreSQL.",
+    "unable to open": _PLACE,
+    "readonly": _PLACE,
+}
+"""What to do about an error of the database, by words in it."""
+
 
 class Database:
     """One database by URL, at the current schema. ``create=False`` refuses a SQLite file that does not exist.
@@ -32,7 +43,7 @@ class Database:
     itself fails.
     """
 
-    def __init__(self, url: str, *, create: bool = True) -> None:
+    def __init__(self, url: str | sa.URL, *, create: bool = True) -> None:
         self._engine = _engine(url)
         self.name = self._engine.url.render_as_string(hide_password=True)
         self._on_file = _is_file(self._engine.url)
@@ -105,11 +116,11 @@ class Database:
         try:
             yield
         except sa.exc.DatabaseError as error:
-            hint = " Many writers at once are better served by PostgreSQL." if "locked" in str(error.orig) else ""
+            hint = next((hint for text, hint in HINTS.items() if text in str(error.orig)), "")
             raise SparseLoomError(f"study database {self.name}: {error.orig}.{hint}") from error
 
 
-def _engine(url: str) -> sa.Engine:
+def _engine(url: str | sa.URL) -> sa.Engine:
     options: dict[str, Any] = {"json_serializer": canonical_json}
     try:
         parsed = sa.make_url(url)
@@ -121,7 +132,7 @@ def _engine(url: str) -> sa.Engine:
         if _is_file(parsed):
             options["poolclass"] = NullPool
         engine = sa.create_engine(parsed, **options)
-    except sa.exc.ArgumentError as error:
+    except (sa.exc.ArgumentError, ValueError) as error:  # ValueError: of a port that is no number
         raise StudyError(f"storage must be a URL such as sqlite:///studies.db, got {url!r}") from error
     except ModuleNotFoundError as error:
         raise StudyError(f"storage {shown!r} needs the Python package {error.name}; install it") from error

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from mapper.errors import InputError, nearest
 from mapper.mapping import Mapping
 from mapper.notation import parse_program
 from mapper.program import Program
@@ -67,7 +68,10 @@ def front(contents: StudyContents, versions: Versions | None = None) -> list[Tri
 
 
 def best(contents: StudyContents, objective: str, versions: Versions | None = None) -> TrialRecord | None:
-    """The eligible trial with the smallest ``objective``; the first of equal ones."""
+    """The eligible trial with the smallest ``objective``; the first of equal ones. Raises InputError for an unknown
+    objective."""
+    if objective not in MEASURES:
+        raise InputError(f"unknown objective {objective!r}.{nearest(objective, MEASURES)}")
     return min(eligible(contents, versions), key=lambda t: (t.values or {})[objective], default=None)
 
 

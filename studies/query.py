@@ -57,8 +57,8 @@ def sort_rows(frame: pd.DataFrame, column: str, *, descending: bool = False) -> 
 
 
 def pick_columns(frame: pd.DataFrame, columns: Sequence[str]) -> pd.DataFrame:
-    """``frame`` with the named columns alone, in that order."""
-    return frame[[known_column(frame, c) for c in columns]]
+    """``frame`` with the named columns alone, each once, in that order."""
+    return frame[[known_column(frame, c) for c in dict.fromkeys(columns)]]
 
 
 def known_column(frame: pd.DataFrame, name: str) -> str:
@@ -82,7 +82,7 @@ class _Evaluator:
         """The value of a part of the condition."""
         try:
             return self._value(node)
-        except TypeError as error:
+        except (TypeError, ValueError, ArithmeticError) as error:
             raise self._error(node, f"these cannot be compared or combined: {error}") from error
 
     def _value(self, node: ast.expr) -> Any:
@@ -127,6 +127,8 @@ class _Evaluator:
                 raise self._error(node, "this comparison is not allowed; use == != < <= > >= in not in")
             if isinstance(op, ast.In | ast.NotIn) and not (isinstance(right, tuple) and hasattr(left, "isin")):
                 raise self._error(node, "in needs a column on its left and a list of values on its right")
+            if isinstance(left, tuple) or (isinstance(right, tuple) and not isinstance(op, ast.In | ast.NotIn)):
+                raise self._error(node, "a list of values may only stand to the right of in and not in")
             total = _COMPARISONS[type(op)](left, right) & total
         return total
 

@@ -11,6 +11,8 @@ from inspect import signature
 from pathlib import Path
 from typing import Any
 
+import sqlalchemy as sa
+
 from mapper.canonical import content_hash, plain
 from mapper.document import Document, Place, read_document
 from mapper.errors import InputError
@@ -121,7 +123,7 @@ class StudySpec:
     budgets: tuple[tuple[str, float], ...]
     search: SearchSettings
     limits: SimulationLimits
-    storage: str
+    storage: sa.URL
     report: Path | None
     folder: Path
     document: Document = field(compare=False, repr=False)
@@ -300,13 +302,14 @@ def _objectives(document: Document, model: SpecModel) -> tuple[str, ...]:
     return tuple(model.objectives)
 
 
-def _storage(document: Document, url: str, folder: Path) -> str:
-    """The URL with a relative SQLite path made absolute."""
-    scheme, _, rest = url.partition("://")
-    if scheme not in ("sqlite", "postgresql", "postgresql+psycopg") or not rest:
-        text = f"storage must be a URL such as sqlite:///studies.db or postgresql://host/name, got {url!r}"
-        raise document.error(("storage",), text)
-    path = rest.removeprefix("/")
-    if scheme == "sqlite" and path and path != ":memory:":
-        return f"sqlite:///{(folder / path).as_posix()}"
-    return url
+def _storage(document: Document, text: str, folder: Path) -> sa.URL:
+    """The URL with a relative SQLite path made absolute; the folder may hold what a URL would have to escape."""
+    try:
+        url = sa.make_url(text)
+    except (sa.exc.ArgumentError, ValueError):  # ValueError: of a port that is no number
+        url = None
+    on_file = url is not None and url.drivername == "sqlite" and not url.host and bool(url.database)
+    if url is None or not (on_file or url.drivername in ("postgresql", "postgresql+psycopg")):
+        reason = f"storage must be a URL such as sqlite:///studies.db or postgresql://host/name, got {text!r}"
+        raise document.error(("storage",), reason)
+    return url.set(database=(folder / str(url.database)).as_posix()) if on_file and url.database != ":memory:" else url

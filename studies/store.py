@@ -37,7 +37,7 @@ class StudyStore:
     With ``create=False`` a SQLite file must exist. Every method raises SparseLoomError when the database fails.
     """
 
-    def __init__(self, url: str, *, create: bool = True) -> None:
+    def __init__(self, url: str | sa.URL, *, create: bool = True) -> None:
         self._database = Database(url, create=create)
 
     @property

@@ -41,7 +41,7 @@ def tune(
 
     problem = load_problem(load_spec(spec))
     if dry_run:
-        _dry_run(problem, as_json)
+        _dry_run(problem, workers, as_json)
         return
     session = open_session(problem, restart=restart, fork=fork)
     reason = run_session(session, workers or problem.spec.search.workers, not (quiet or as_json), scheduler)
@@ -59,12 +59,12 @@ def tune(
         raise typer.Exit(1)
 
 
-def _dry_run(problem: Problem, as_json: bool) -> None:
+def _dry_run(problem: Problem, workers: int | None, as_json: bool) -> None:
     from rich.console import Console
 
     from tuner.forecast import forecast
 
-    found: dict[str, Any] = forecast(problem)
+    found: dict[str, Any] = forecast(problem, workers)
     console = Console()
     if as_json:
         console.print_json(data=found)

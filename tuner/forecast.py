@@ -20,12 +20,14 @@ from tuner.problem import Problem
 SAMPLES = 40
 
 
-def forecast(problem: Problem) -> dict[str, Any]:
-    """Size of the space, tokens per simulation and the minutes that simulating takes (screening comes on top).
+def forecast(problem: Problem, workers: int | None = None) -> dict[str, Any]:
+    """Size of the space, tokens per simulation and the minutes that simulating takes with so many ``workers`` (default:
+    those of the specification); screening comes on top.
 
     Simulates nothing of the study itself.
     """
     spec, space = problem.spec, problem.space
+    workers = workers or spec.search.workers
     statistics = Statistics()
     rng = np.random.default_rng(spec.search.seed)
     mappings = [space.sample(rng) for _ in range(SAMPLES)]
@@ -35,7 +37,7 @@ def forecast(problem: Problem) -> dict[str, Any]:
     cap = (spec.limits.tokens or float("inf")) * len(inputs)
     counted = np.array([t for t in tokens if t <= cap] or [0.0])
     speed = engine_speed()
-    seconds = spec.search.simulations * float(counted.mean()) / speed / spec.search.workers
+    seconds = spec.search.simulations * float(counted.mean()) / speed / workers
     return {
         "mappings": float(space.size()),
         "fusions": len(space.fusions),
@@ -45,7 +47,7 @@ def forecast(problem: Problem) -> dict[str, Any]:
         "tokens_p90": float(np.quantile(counted, 0.9)),
         "tokens_per_second": speed,
         "simulations": spec.search.simulations,
-        "workers": spec.search.workers,
+        "workers": workers,
         "minutes": seconds / 60,
     }
 

@@ -10,7 +10,6 @@ from studies.records import StudyContents
 from studies.summary import winner_words
 from tuner.cli_output import print_json, print_table, records
 
-
 MOST_FAILURES = 3
 """Reasons for failures that are told."""
 
@@ -19,8 +18,8 @@ MOST_FAILURES = 3
 class Outcome:
     """``counts``: trials per state; ``winners``: default and best mappings with their measures and gains, rows of
     ``winners_frame``; ``words``: the winner by the first objective; multiplies and nnz: what its simulation counted;
-    ``inputs``: its measures for each input where there are several; ``no_winner``: why there is none. ``failures``: rows
-    of ``failures_frame``."""
+    ``inputs``: its measures for each input where there are several; ``no_winner``: why there is none; ``failures``:
+    rows of ``failures_frame``."""
 
     study: str
     reason: str

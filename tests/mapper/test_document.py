@@ -61,6 +61,21 @@ def test_scalars_follow_yaml_1_2() -> None:
     assert [type(v) for v in values[:5]] == [float, float, float, int, int]
 
 
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        ("!!int abc", "f:1:8: must be a whole number of at most 4300 digits, got abc\n"),
+        ("!!float x", "f:1:8: must be a number, got x\n"),
+        ("!!bool maybe", "f:1:8: must be true or false, got maybe\n"),
+        ("9" * 5000, f"f:1:8: must be a whole number of at most 4300 digits, got {'9' * 40}... (5000 characters)\n"),
+    ],
+)
+def test_what_is_no_number_is_placed(value: str, message: str) -> None:
+    with pytest.raises(InputError) as caught:
+        parse_document(f"a: [1, {value}]\n", "f")
+    assert str(caught.value).startswith(message)
+
+
 def test_keys_are_text() -> None:
     assert parse_document("{1: a, no: b, ~: c}", "f").values == {"1": "a", "no": "b", "~": "c"}
 

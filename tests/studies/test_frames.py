@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from sample_study import VERSIONS, contents
 
+from mapper.errors import InputError
 from mapper.mapping import Mapping
 from studies.audits import audits
 from studies.frames import (
@@ -105,6 +106,10 @@ class TestFront:
         assert found is not None
         assert found.number == 1
         assert best(contents(0), "latency_cycles") is None
+
+    def test_an_unknown_objective_is_hinted(self) -> None:
+        with pytest.raises(InputError, match=r"unknown objective 'latency'\. Did you mean 'latency_cycles'\?"):
+            best(contents(0), "latency")
 
 
 class TestConstraints:

@@ -6,6 +6,7 @@ import dataclasses
 from pathlib import Path
 
 import pytest
+import sqlalchemy as sa
 
 from mapper.document import parse_document
 from mapper.errors import InputError
@@ -13,6 +14,7 @@ from mapper.formats import parse_format
 from mapper.machine import load_machine
 from mapper.space_limits import SpaceLimits
 from studies.spec import StudySpec, TensorSource, load_spec, read_spec, spec_from_values
+from studies.store import StudyStore
 
 GCN = """\
 program: |
@@ -78,7 +80,8 @@ def test_everything_is_read() -> None:
     assert spec.budgets == (("traffic_bytes", 1e9),)
     assert (spec.search.sampler, spec.search.simulations, spec.search.seed) == ("random", 12, 3)
     assert (spec.limits.cycles, spec.limits.tokens) == (1_000_000, None)
-    assert (spec.name, spec.storage, spec.report) == ("gcn", "sqlite:////studies/studies.db", Path("/studies/out.html"))
+    assert (spec.name, spec.report) == ("gcn", Path("/studies/out.html"))
+    assert str(spec.storage) == "sqlite:////studies/studies.db"
 
 
 def test_what_is_not_said_is_left_to_the_defaults() -> None:
@@ -99,7 +102,18 @@ def test_what_is_not_said_is_left_to_the_defaults() -> None:
     ],
 )
 def test_storage_resolves_against_the_folder(said: str, url: str) -> None:
-    assert read(SMALL + f"storage: '{said}'\n").storage == url
+    assert read(SMALL + f"storage: '{said}'\n").storage == sa.make_url(url)
+
+
+@pytest.mark.parametrize("name", ["q?dir", "p%20dir", "h#dir", "a b"])
+def test_storage_in_folders_that_a_url_would_escape(tmp_path: Path, name: str) -> None:
+    folder = tmp_path / name
+    folder.mkdir()
+    (folder / "small.yaml").write_text(SMALL + "storage: sqlite:///s.db\n")
+    store = StudyStore(load_spec(folder / "small.yaml").storage)
+    assert [file.name for file in tmp_path.iterdir()] == [name]
+    assert (folder / "s.db").exists()
+    assert StudyStore(store.name, create=False).studies() == []  # the name that is printed may be given to --storage
 
 
 def test_one_order_may_be_written_as_a_list_of_indices() -> None:
@@ -160,6 +174,8 @@ def test_one_order_may_be_written_as_a_list_of_indices() -> None:
         ("cycles: 1000000", f"tokens: {10**23}", f"19:18: limits.tokens must be less than or equal to {2**63 - 1}"),
         ("report:", "name: a b\nreport:", "20:7: name must hold neither white space nor slashes"),
         ("report:", "storage: mysql://x\nreport:", "20:10: storage must be a URL"),
+        ("report:", "storage: sqlite://x\nreport:", "20:10: storage must be a URL"),
+        ("report:", "storage: postgresql://host:port/x\nreport:", "20:10: storage must be a URL"),
         ("report:", "storage: sqlite+aiosqlite:///x\nreport:", "20:10: storage must be a URL"),
     ],
 )

@@ -339,7 +339,13 @@ class TestDatabase:
         with pytest.raises(SparseLoomError, match="file is not a database"):
             StudyStore(f"sqlite:///{tmp_path / 's.db'}")
 
-    @pytest.mark.parametrize("bad", ["mysql://host/x", "nonsense", "studies.db"])
+    def test_a_file_that_cannot_be_opened_comes_with_advice(self, tmp_path: Path) -> None:
+        with pytest.raises(
+            SparseLoomError, match=r"unable to open database file\. .*the folder must be one that can be"
+        ):
+            StudyStore(f"sqlite:///{tmp_path}")
+
+    @pytest.mark.parametrize("bad", ["mysql://host/x", "nonsense", "studies.db", "postgresql://host:port/x"])
     def test_other_urls_are_refused(self, bad: str) -> None:
         with pytest.raises(StudyError, match="sqlite"):
             StudyStore(bad)

@@ -39,6 +39,9 @@ def test_dry_run_simulates_nothing_of_the_study(tmp_path: Path) -> None:
     assert found["fusions"] == 1
     assert found["minutes"] > 0
     assert not (tmp_path / "studies.db").exists()
+    assert found["workers"] == 1
+    more = run(tmp_path, "tune", "small.yaml", "--dry-run", "--workers", "7").stdout
+    assert "for 6 simulations on 7 workers" in " ".join(more.split())
 
 
 def test_tune_prints_the_winner_beside_the_default(tmp_path: Path) -> None:
