@@ -117,26 +117,28 @@ class Optimizer:
                 return []
         if not found and not self._pending:
             self._stop(f"space exhausted after {len(self.trials)} points")
-        self._pending += [s.point for s in found]
+        self._pending += [self.space.settled(s.point) for s in found]
         return [self.space.point(s.point) for s in found]
 
     def tell(self, point: Mapping[str, Any], values: Values | None = None, *, failure: str | None = None) -> Trial:
         """Records what became of ``point``, asked or not: a number, numbers in the order of objectives and then other
         budgeted quantities, or numbers by name; or the reason of a failure. Values that are no finite numbers, or not
-        as many as needed, are recorded as failures that say so. Raises InputError for points that are not legal and
-        for points told before."""
-        codes = self._recognised(point)
+        as many as needed, are recorded as failures that say so. The point may come back from a text format: with lists
+        for tuples, and reals a last digit off. Raises InputError for points that are not legal and for points told
+        before."""
+        codes, given = self.space.read(point)
         reason, measured = failure, None
         if failure is None:
             try:
                 measured = self._read(values)
             except InputError as error:
                 reason = str(error)
-        if codes in self._pending:
-            self._pending.remove(codes)
-        elif codes in self._codes:
+        asked = next((c for c in self._pending if self.space.same(c, codes)), None)
+        if asked is not None:
+            self._pending.remove(asked)
+        elif any(self.space.same(c, codes) for c in self._codes):
             raise InputError(f"the point {dict(point)} was told before")
-        trial = Trial(len(self.trials), self.space.point(codes), measured, reason)
+        trial = Trial(len(self.trials), given, measured, reason)
         self.trials.append(trial)
         self._codes.append(codes)
         return trial
@@ -195,10 +197,6 @@ class Optimizer:
         if not (front := self.front()):
             raise StudyError(f"none of {len(self.trials)} trials succeeded within the budgets")
         return front[0]
-
-    def _recognised(self, point: Mapping[str, Any]) -> Codes:
-        """Codes of a point; of an asked one exactly those asked, as reals do not survive the way back to a code."""
-        return next((c for c in self._pending if self.space.point(c) == dict(point)), None) or self.space.codes(point)
 
     def _read(self, values: Any) -> dict[str, float]:
         if isinstance(values, Mapping):

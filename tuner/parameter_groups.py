@@ -9,9 +9,10 @@ beside a uniformly drawn row and rejected by the constraints that are left: stil
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -61,6 +62,13 @@ class Rule:
             return not self.decides or codes[-1] == INACTIVE
         point = {p.name: p.value(c) for p, c in zip(self.parameters, read, strict=False)}
         return self.constraint.holds(point) == (not self.decides or codes[-1] != INACTIVE)
+
+    def met(self, point: Mapping[str, Any]) -> bool:
+        """Whether it holds at a point, by values: not every value of a real parameter has a code of its own."""
+        present = all(name in point for name in self.constraint.names)
+        if not self.decides:
+            return not present or self.constraint.holds(point)
+        return (self.parameters[-1].name in point) == (present and self.constraint.holds(point))
 
     def mask(self, rows: FloatArray) -> npt.NDArray[np.bool_]:
         """bool[rows]: whether it holds, tested once per distinct combination of its own columns."""

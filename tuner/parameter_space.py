@@ -22,7 +22,7 @@ import numpy.typing as npt
 from mapper.errors import InputError, nearest
 from tuner.constraints import Constraint, read_constraint
 from tuner.parameter_groups import Codes, Group, Rule
-from tuner.parameters import INACTIVE, Parameter
+from tuner.parameters import INACTIVE, SAME_REAL, Parameter
 from tuner.permutation_features import FloatArray
 
 Point = dict[str, Any]
@@ -155,18 +155,43 @@ class ParameterSpace:
 
     def codes(self, point: Mapping[str, Any]) -> Codes:
         """Codes of a legal point. Raises InputError saying what is wrong with it."""
+        return self.read(point)[0]
+
+    def read(self, point: Mapping[str, Any]) -> tuple[Codes, Point]:
+        """(codes, point) of a legal point as it was given, reals to the last digit, other values as the parameters have
+        them (tuples for lists). Raises InputError saying what is wrong with it."""
         for name in point:
             if name not in self.names:
                 raise InputError(f"unknown parameter {name!r}.{nearest(name, self.names)}")
         codes = tuple(p.code(point[p.name]) if p.name in point else INACTIVE for p in self.parameters)
-        active = self._activity(codes)
-        for parameter, code, on in zip(self.parameters, codes, active, strict=True):
-            if on != (code != INACTIVE):
-                text = "is inactive and must be absent" if not on else "is missing"
-                raise InputError(f"parameter {parameter.name!r} {text}, got {dict(point)}")
-        if broken := [repr(r.text) for r in self._rules if not r.holds(self._read(r, codes))]:
+        given = {
+            p.name: float(point[p.name]) if p.count is None else p.value(code)
+            for p, code in zip(self.parameters, codes, strict=True)
+            if p.name in point
+        }
+        conditions = {r.columns[-1]: r for r in self._rules if r.decides}
+        for column in [c for c in range(len(codes)) if c not in conditions] + self._order:
+            name = self.names[column]
+            if not (conditions[column].met(given) if column in conditions else name in given):
+                text = "is inactive and must be absent" if name in given else "is missing"
+                raise InputError(f"parameter {name!r} {text}, got {dict(point)}")
+        if broken := [repr(r.text) for r in self._rules if not r.met(given)]:
             raise InputError(f"the point {dict(point)} breaks {', '.join(broken)}")
-        return codes
+        return codes, given
+
+    def settled(self, codes: Codes) -> Codes:
+        """The codes that the values of ``codes`` have: of several codes of one real value always the same."""
+        return tuple(
+            p.code(p.value(c)) if p.count is None and c != INACTIVE else c
+            for p, c in zip(self.parameters, codes, strict=True)
+        )
+
+    def same(self, codes: Codes, others: Codes) -> bool:
+        """Whether codes are of one point, but for the last digits of reals."""
+        return all(
+            a == b or (p.count is None and INACTIVE not in (a, b) and abs(a - b) <= SAME_REAL)
+            for p, a, b in zip(self.parameters, codes, others, strict=True)
+        )
 
     def _rule(self, constraint: Constraint, decides: int | None = None) -> Rule:
         columns = tuple(self.names.index(n) for n in constraint.names)

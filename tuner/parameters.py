@@ -30,6 +30,9 @@ MOST_LISTED = 5040
 LARGEST_CODE = 2**53
 """Numbers of values must be exact in a float64."""
 
+SAME_REAL = 1e-12
+"""Codes of a real parameter that differ by no more are of one value: so much may be lost on the way out and back."""
+
 NEAR_REAL = 0.03
 """Standard deviation of a local step of a real parameter, as a share of its range."""
 
@@ -95,9 +98,10 @@ class Categorical(Parameter):
         return self.choices[int(code)]
 
     def code(self, value: Any) -> float:
-        if value not in self.choices:
-            raise self._refuse(value, f"one of {', '.join(map(repr, self.choices))}")
-        return float(list(self.choices).index(value))
+        for given in (value, _tupled(value)):
+            if given in self.choices:
+                return float(list(self.choices).index(given))
+        raise self._refuse(value, f"one of {', '.join(map(repr, self.choices))}")
 
     def embed(self, codes: FloatArray) -> FloatArray:
         return np.asarray((codes[:, None] == np.arange(self.count)) / math.sqrt(2), np.float64)
@@ -216,9 +220,22 @@ class Real(_Scaled):
         return min(max(float(found), self.low), self.high)
 
     def code(self, value: Any) -> float:
-        if isinstance(value, bool) or not isinstance(value, numbers.Real) or not self.low <= float(value) <= self.high:
+        """The first code that has exactly this value, where one has: codes of values of codes stay what they are."""
+        number = isinstance(value, numbers.Real) and not isinstance(value, bool)
+        if not number or not self.low <= value <= self.high:
             raise self._refuse(value, f"a number from {self.low} to {self.high}")
-        return float(self._scale(np.array([value], np.float64), self.low, self.high)[0, 0])
+        if value >= self.value(1.0):  # rounding may keep the bound itself from having a code
+            return 1.0
+        scaled = float(self._scale(np.array([value], np.float64), self.low, self.high)[0, 0])
+        below, above = max(scaled - SAME_REAL, 0.0), min(scaled + SAME_REAL, 1.0)
+        if self.value(below) == value:
+            return below
+        while below < (middle := (below + above) / 2) < above:
+            if self.value(middle) < value:
+                below = middle
+            else:
+                above = middle
+        return above if self.value(above) == value else scaled
 
     def embed(self, codes: FloatArray) -> FloatArray:
         return codes[:, None]
@@ -280,6 +297,7 @@ class Permutation(Parameter):
 
     def code(self, value: Any) -> float:
         given = list(value) if isinstance(value, Sequence) else [value]
+        given = [item if item in self.elements else _tupled(item) for item in given]
         places = [self.elements.index(item) for item in given if item in self.elements]
         if sorted(places) != list(range(len(self.elements))) or len(given) != len(places):
             raise self._refuse(value, f"an order of {', '.join(map(str, self.elements))}")
@@ -313,6 +331,11 @@ class Permutation(Parameter):
 def _distinct(parameter: Parameter, values: Sequence[Any]) -> None:
     if not len(values) or any(v in values[:n] for n, v in enumerate(values)):
         raise InputError(f"the values of {parameter.name!r} must be one or more and differ, got {list(values)}")
+
+
+def _tupled(value: Any) -> Any:
+    """With tuples for lists: what a text format such as JSON made of them."""
+    return tuple(map(_tupled, value)) if isinstance(value, list) else value
 
 
 def _rank(order: Sequence[int]) -> int:

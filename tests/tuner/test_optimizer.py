@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import time
 from collections.abc import Callable
@@ -138,6 +139,72 @@ def test_a_history_told_again_resumes() -> None:
     other = Optimizer(compiler(), seed=4, evaluations=14, ingredients=QUICK)
     other.run(seconds, batch=2)
     assert other.trials != whole.trials
+
+
+def mixed() -> ParameterSpace:
+    """Reals on either scale, tied by a constraint, beside what text formats turn into lists."""
+    return ParameterSpace(
+        [
+            Real("s", 0.01, 1.0, log=True),
+            Real("t", -3, 5),
+            Permutation("order", ["i", "j", "k"]),
+            Categorical("tile", [(1, 2), (2, 1)]),
+        ],
+        ["s < 0.9", "t + s < 5"],
+    )
+
+
+def bowl(point: dict[str, Any]) -> float:
+    """At least 1, at s 0.1, t 1.3, i first."""
+    return 1 + math.log10(10 * point["s"]) ** 2 + (point["t"] - 1.3) ** 2 + list(point["order"]).index("i")
+
+
+def test_points_that_come_back_as_text_are_those_asked() -> None:
+    tuner = Optimizer(mixed(), seed=0, evaluations=24, ingredients=QUICK)
+    asked = []
+    while points := tuner.ask(4):
+        asked += points
+        for point in points:
+            sent = json.loads(json.dumps(point))
+            tuner.tell({**sent, "t": float(f"{sent['t']:.15g}")}, bowl(sent))
+    assert len(asked) == len(tuner.trials) == 24
+    assert tuner.stopped == "budget of 24 evaluations used"
+    assert all(t.point == {**p, "t": pytest.approx(p["t"])} for t, p in zip(tuner.trials, asked, strict=True))
+
+
+def test_a_history_with_reals_told_again_resumes() -> None:
+    whole = Optimizer(mixed(), seed=3, evaluations=20, ingredients=QUICK)
+    whole.run(bowl, batch=2)
+    for kept in (8, 14):
+        again = Optimizer(mixed(), seed=3, evaluations=20, ingredients=QUICK)
+        for trial in whole.trials[:kept]:
+            again.tell(trial.point, trial.values)
+        again.run(bowl, batch=2)
+        assert again.trials == whole.trials
+
+
+def test_no_point_with_reals_is_told_twice() -> None:
+    tuner = Optimizer(mixed(), seed=0, ingredients=QUICK)
+    points = tuner.ask(8)
+    for point in points:
+        tuner.tell(point, 1.0)
+    for point in points:
+        with pytest.raises(InputError, match="was told before"):
+            tuner.tell(point, 1.0)
+    assert len(tuner.trials) == 8
+
+
+def test_reals_are_kept_and_judged_as_they_were_told() -> None:
+    hundredths = [n / 100 for n in range(10, 71)]  # of which 0.34 and nine others have no code
+    for value in hundredths:
+        tuner = Optimizer(ParameterSpace([Real("s", 0.1, 0.7)], [f"{value} <= s <= {value}"]))
+        assert tuner.tell({"s": value}, 1.0).point == {"s": value}
+    switched = ParameterSpace([Real("s", 0.1, 0.7), Categorical("c", [0, 1], when="s >= 0.34")])
+    assert Optimizer(switched).tell({"s": 0.34, "c": 1}, 1.0).point == {"s": 0.34, "c": 1}
+    with pytest.raises(InputError, match="'c' is missing"):
+        Optimizer(switched).tell({"s": 0.34}, 1.0)
+    with pytest.raises(InputError, match="'c' is inactive"):
+        Optimizer(switched).tell({"s": 0.33, "c": 1}, 1.0)
 
 
 def test_threads_do_not_change_the_points() -> None:

@@ -32,6 +32,24 @@ def test_codes_and_values_are_inverse(parameter: Parameter) -> None:
         assert parameter.value(parameter.code(value)) == (pytest.approx(value) if parameter.count is None else value)
 
 
+@pytest.mark.parametrize(
+    "real", [Real("r", 0.1, 0.7), Real("r", -1, 1), Real("r", 1e-3, 10, log=True), Real("r", 0.1, 0.3, log=True)]
+)
+def test_values_of_codes_are_coded_without_loss(real: Real) -> None:
+    for code in [0.0, 1.0, *np.random.default_rng(0).random(500).tolist()]:
+        value = real.value(code)
+        settled = real.code(value)
+        assert settled == pytest.approx(code, abs=1e-12)
+        assert real.value(settled) == value
+    assert (real.code(real.low), real.code(real.high), real.code(real.value(1.0))) == (0.0, 1.0, 1.0)
+
+
+def test_lists_are_taken_for_tuples() -> None:
+    nested = Categorical("tile", [(1, (2, 3)), [4], 5])
+    assert [nested.code(v) for v in ([1, [2, 3]], [4], 5)] == [0.0, 1.0, 2.0]
+    assert Permutation("order", [("i", 0), ("j", 1)]).code([["j", 1], ["i", 0]]) == 1.0
+
+
 @pytest.mark.parametrize("parameter", EVERY, ids=lambda p: p.name)
 def test_features_span_one(parameter: Parameter) -> None:
     codes = np.arange(parameter.count) if parameter.listed else parameter.draw(np.random.default_rng(0), 300)
