@@ -14,7 +14,8 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import BrokenExecutor, CancelledError, Executor, Future
 from concurrent.futures import TimeoutError as Overdue
 from dataclasses import dataclass
-from numbers import Real
+from functools import partial
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,7 @@ from studies.pareto import pareto_front
 from tuner.parameter_groups import Codes
 from tuner.parameter_space import ParameterSpace, Point
 from tuner.proposer import History, propose
+from tuner.quantities import Values, read_values
 from tuner.surrogate import Goal, Ingredients
 
 DIRECTIONS = ("minimize", "maximize")
@@ -33,8 +35,6 @@ PATIENCE = 3
 
 BROKEN = (BrokenExecutor, CancelledError)
 """What an executor raises that has gone: a pool whose process died, a cluster whose scheduler did."""
-
-Values = float | Sequence[float] | Mapping[str, float]
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,13 +99,14 @@ class Optimizer:
 
     def ask(self, count: int = 1) -> list[Point]:
         """Up to ``count`` legal points never asked or told before. Fewer, in the end none, when the search is over:
-        ``stopped`` then says why."""
+        ``stopped`` then says why. None, too, while all points that are left were asked and are not told yet."""
+        _check_whole("count of points to ask for", count)
         known = len(self.trials) + len(self._pending)
         if self.evaluations is not None:
             count = min(count, self.evaluations - known)
-        if count <= 0:
-            self._stop(f"budget of {self.evaluations} evaluations used")
-        if self.stopped:
+            if len(self.trials) >= self.evaluations:
+                self._stop(f"budget of {self.evaluations} evaluations used")
+        if self.stopped or count <= 0:
             return []
         rng = np.random.default_rng([self.seed, known])
         history = History(self._codes, self._outcomes(), tuple(self._pending))
@@ -130,7 +131,7 @@ class Optimizer:
         reason, measured = failure, None
         if failure is None:
             try:
-                measured = self._read(values)
+                measured = read_values(values, self.quantities)
             except InputError as error:
                 reason = str(error)
         asked = next((c for c in self._pending if self.space.same(c, codes)), None)
@@ -155,34 +156,74 @@ class Optimizer:
 
         Exceptions of ``evaluate`` are failures of their points. With an ``executor`` the points of a batch run at once,
         are told in the order asked, and one without a result after ``timeout`` seconds has failed. Raises StudyError if
-        the executor itself breaks; everything told so far is kept and ``run`` may be called again.
+        the executor itself breaks. After that and after an interrupt ``run`` may be called again: what was told is
+        kept, and what was asked and not told is asked anew. Raises InputError for points that the caller has asked
+        and not told, if nothing else is left to evaluate.
         """
+        _check_whole("batch", batch)
+        if timeout is not None and executor is None:
+            raise InputError(
+                f"timeout={timeout!r} needs an executor, as an evaluation in this thread cannot be given up: give one, "
+                "such as tuner.executors.ProcessExecutor(workers, seconds=...), which also ends what is overdue"
+            )
         if self.evaluations is None and self.regret is None and not math.isfinite(self.space.size):
             raise InputError("an infinite space needs a stopping rule: give evaluations or regret")
         while points := self.ask(batch):
+            asked = self._pending[-len(points) :]
             try:
-                self._evaluate(points, evaluate, executor, timeout)
-            except BROKEN as error:
-                self._pending.clear()
-                raise StudyError(f"the executor broke ({error}): {len(self.trials)} told trials are kept") from error
-        assert self.stopped is not None
+                if executor is None:
+                    for point in points:
+                        self._tell_result(point, partial(evaluate, point))
+                else:
+                    self._evaluate(points, evaluate, executor, timeout)
+            finally:  # nobody evaluates what an interrupt has left
+                self._pending = [c for c in self._pending if c not in asked]
+        if self.stopped is None:
+            raise InputError(
+                f"{len(self._pending)} points were asked and not told, and nothing else is left: tell what became of "
+                "them (a failure will do), then run again"
+            )
         return self.stopped
 
     def _evaluate(
-        self, points: list[Point], evaluate: Callable[[Point], Values], executor: Executor | None, timeout: float | None
+        self, points: list[Point], evaluate: Callable[[Point], Values], executor: Executor, timeout: float | None
     ) -> None:
-        futures = [None if executor is None else executor.submit(evaluate, p) for p in points]
-        for point, future in zip(points, futures, strict=True):
-            try:
-                values = evaluate(point) if future is None else future.result(timeout)
-            except BROKEN:
-                raise
-            except Overdue as error:
-                self.tell(point, failure=_overdue(future, timeout, error))
-            except Exception as error:  # whatever a user's evaluator raises is a result
-                self.tell(point, failure=f"raised {type(error).__name__}: {error}")
-            else:
-                self.tell(point, values)
+        futures: list[Future[Values]] = []
+        try:
+            for point in points:
+                try:
+                    futures.append(executor.submit(evaluate, point))
+                except (*BROKEN, RuntimeError) as error:  # the latter if it was shut down
+                    raise self._broken(error) from error
+            for point, future in zip(points, futures, strict=True):
+                self._tell_result(point, partial(future.result, timeout), future, timeout)
+        finally:
+            for future in futures:
+                future.cancel()
+
+    def _tell_result(
+        self,
+        point: Point,
+        result: Callable[[], Values],
+        future: Future[Values] | None = None,
+        timeout: float | None = None,
+    ) -> None:
+        """Tells what ``result`` returns or raises: whatever a user's evaluator raises is a result."""
+        try:
+            values = result()
+        except Exception as error:
+            if future is not None and isinstance(error, BROKEN):
+                raise self._broken(error) from error
+            reason = f"raised {type(error).__name__}: {error}"
+            if isinstance(error, Overdue) and future is not None and not future.done():
+                future.cancel()  # those that wait behind it come sooner
+                reason = f"no result within {timeout:g} s"
+            self.tell(point, failure=reason)
+        else:
+            self.tell(point, values)
+
+    def _broken(self, error: BaseException) -> StudyError:
+        return StudyError(f"the executor broke ({error}): {len(self.trials)} told trials are kept")
 
     def front(self) -> list[Trial]:
         """Pareto-optimal trials within the budgets, by the first objective."""
@@ -198,29 +239,6 @@ class Optimizer:
             raise StudyError(f"none of {len(self.trials)} trials succeeded within the budgets")
         return front[0]
 
-    def _read(self, values: Any) -> dict[str, float]:
-        if isinstance(values, Mapping):
-            missing = [n for n in self.quantities if n not in values]
-            if missing:
-                raise InputError(
-                    f"a value of {', '.join(missing)} is needed, got {', '.join(map(str, values)) or 'none'}"
-                )
-            given = [values[n] for n in self.quantities]
-        elif isinstance(values, Real) and not isinstance(values, bool):
-            given = [values]
-        elif isinstance(values, Sequence | np.ndarray) and not isinstance(values, str):
-            given = list(values)
-        else:
-            raise InputError(f"values must be numbers, got {values!r}")
-        if len(given) != len(self.quantities):
-            raise InputError(
-                f"{len(self.quantities)} values ({', '.join(self.quantities)}) are needed, got {len(given)}"
-            )
-        for name, value in zip(self.quantities, given, strict=True):
-            if not isinstance(value, Real) or isinstance(value, bool) or not math.isfinite(value):
-                raise InputError(f"{name} must be a finite number, got {value!r}")
-        return {n: float(v) for n, v in zip(self.quantities, given, strict=True)}
-
     def _outcomes(self) -> Any:
         """float64[trials, quantities] to be minimised; failures are rows of NaN."""
         rows = [
@@ -233,9 +251,6 @@ class Optimizer:
         self.stopped = self.stopped or reason
 
 
-def _overdue(future: Future[Any] | None, timeout: float | None, error: Exception) -> str:
-    """The failure of an evaluation that took too long, or that itself raised a TimeoutError."""
-    if future is None or future.done():
-        return f"raised {type(error).__name__}: {error}"
-    future.cancel()
-    return f"no result within {timeout:g} s"
+def _check_whole(name: str, value: Any) -> None:
+    if isinstance(value, bool) or not isinstance(value, Integral) or value < 1:
+        raise InputError(f"{name} must be a whole number, 1 or more, got {value!r}")
