@@ -20,15 +20,15 @@ from typing import Any
 
 import numpy as np
 
-from mapper.errors import InputError, StudyError, nearest
+from mapper.errors import InputError, StudyError
 from studies.pareto import pareto_front
+from tuner.minimised_space import MinimisedSpace
 from tuner.parameter_groups import Codes
 from tuner.parameter_space import ParameterSpace, Point
+from tuner.permutation_features import FloatArray
 from tuner.proposer import History, propose
-from tuner.quantities import Values, read_values
-from tuner.surrogate import Goal, Ingredients
-
-DIRECTIONS = ("minimize", "maximize")
+from tuner.quantities import Quantities, Values
+from tuner.surrogate import Ingredients
 
 PATIENCE = 3
 """Asks in a row whose regret estimate must be below the threshold."""
@@ -51,9 +51,10 @@ class Optimizer:
     """Searches ``space``.
 
     ``objectives``: names, or name -> ``minimize`` or ``maximize``. ``budgets``: upper limits on measured quantities,
-    which need not be objectives. ``evaluations``: budget of evaluations, failed ones included. ``regret``: stop once
-    the gain expected of the best unseen point (``Surrogate.gain``) has been below it in ``PATIENCE`` asks in a row.
-    ``reference``: worst values of interest, the corner of the hypervolume. Raises InputError for what does not fit.
+    which need not be objectives and cannot be maximised. ``evaluations``: budget of evaluations, failed ones included.
+    ``regret``: stop once the gain expected of the best unseen point (``Surrogate.gain``) has been below it in
+    ``PATIENCE`` asks in a row. ``reference``: worst values of interest, the corner of the hypervolume. Raises
+    InputError for what does not fit.
     """
 
     def __init__(
@@ -68,28 +69,11 @@ class Optimizer:
         reference: Sequence[float] | None = None,
         ingredients: Ingredients | None = None,
     ) -> None:
-        directions = objectives if isinstance(objectives, Mapping) else dict.fromkeys(objectives, "minimize")
-        for name, direction in directions.items():
-            if direction not in DIRECTIONS:
-                raise InputError(
-                    f"objective {name!r}: unknown direction {direction!r}.{nearest(direction, DIRECTIONS)}"
-                )
-        if not directions or (not isinstance(objectives, Mapping) and len(set(objectives)) < len(objectives)):
-            raise InputError(f"one or more objectives with different names are needed, got {list(objectives)}")
         self.space, self.seed, self.evaluations, self.regret = space, seed, evaluations, regret
-        self.objectives, self.directions = tuple(directions), dict(directions)
-        limits = dict(budgets or {})
-        self.quantities = (*self.objectives, *(n for n in limits if n not in directions))
-        self._signs = np.array([-1.0 if directions.get(n) == "maximize" else 1.0 for n in self.quantities])
-        places = {n: self.quantities.index(n) for n in limits}
-        if reference is not None and len(reference) != len(self.objectives):
-            raise InputError(f"reference must have {len(self.objectives)} values, one per objective, got {reference}")
-        corner = (
-            None if reference is None else tuple(float(s * r) for s, r in zip(self._signs, reference, strict=False))
-        )
-        self._goal = Goal(
-            len(self.objectives), tuple((p, float(self._signs[p] * limits[n])) for n, p in places.items()), corner
-        )
+        self._measured = Quantities(objectives, budgets, reference)
+        self.objectives, self.directions = self._measured.objectives, self._measured.directions
+        self.quantities, self._goal = self._measured.names, self._measured.goal
+        self._domain = MinimisedSpace(space, self._measured)
         self._ingredients = ingredients or Ingredients()
         self.trials: list[Trial] = []
         self.stopped: str | None = None
@@ -110,7 +94,7 @@ class Optimizer:
             return []
         rng = np.random.default_rng([self.seed, known])
         history = History(self._codes, self._outcomes(), tuple(self._pending))
-        found = propose(self.space, history, self._goal, self._ingredients, count, rng)
+        found = propose(self._domain, history, self._goal, self._ingredients, count, rng)
         if found and self.regret is not None and found[0].gain is not None:
             self._calm = self._calm + 1 if found[0].gain < self.regret else 0
             if self._calm >= PATIENCE:
@@ -131,7 +115,7 @@ class Optimizer:
         reason, measured = failure, None
         if failure is None:
             try:
-                measured = read_values(values, self.quantities)
+                measured = self._measured.read(values)
             except InputError as error:
                 reason = str(error)
         asked = next((c for c in self._pending if self.space.same(c, codes)), None)
@@ -239,13 +223,8 @@ class Optimizer:
             raise StudyError(f"none of {len(self.trials)} trials succeeded within the budgets")
         return front[0]
 
-    def _outcomes(self) -> Any:
-        """float64[trials, quantities] to be minimised; failures are rows of NaN."""
-        rows = [
-            [math.nan] * len(self.quantities) if t.values is None else [t.values[n] for n in self.quantities]
-            for t in self.trials
-        ]
-        return np.array(rows, np.float64).reshape(len(rows), len(self.quantities)) * self._signs
+    def _outcomes(self) -> FloatArray:
+        return self._measured.outcomes([t.values for t in self.trials])
 
     def _stop(self, reason: str) -> None:
         self.stopped = self.stopped or reason

@@ -21,6 +21,7 @@ import numpy.typing as npt
 
 from mapper.errors import InputError, nearest
 from tuner.constraints import Constraint, read_constraint
+from tuner.given_numbers import number, numbers_of
 from tuner.parameter_groups import Codes, Group, Rule
 from tuner.parameters import INACTIVE, SAME_REAL, Parameter
 from tuner.permutation_features import FloatArray
@@ -38,8 +39,9 @@ class ParameterSpace:
     """All points of ``parameters`` that satisfy ``constraints`` (texts, predicates or Constraints).
 
     A constraint that reads an inactive parameter holds; a parameter whose condition reads an inactive one is inactive.
-    ``estimate``: a cheap guess of everything measured at a point, in order, for the prior mean of the models. Raises
-    EmptySpace naming contradictory constraints, InputError for names and conditions that make no sense.
+    ``estimate``: a cheap guess of everything measured at a point, in order and with the sign it is measured with, for
+    the prior mean of the models. Raises EmptySpace naming contradictory constraints, InputError for names and
+    conditions that make no sense.
     """
 
     def __init__(
@@ -115,7 +117,17 @@ class ParameterSpace:
     def _estimated(self, codes: Codes) -> tuple[float, ...]:
         if codes not in self._estimates:
             assert self.estimate is not None
-            self._estimates[codes] = tuple(float(v) for v in self.estimate(self.point(codes)))
+            point = self.point(codes)
+            given = self.estimate(point)
+            listed = numbers_of(given) or []
+            found = [v for v in map(number, listed) if v is not None]
+            width = len(next(iter(self._estimates.values()), listed))
+            if not found or not len(found) == len(listed) == width:
+                raise InputError(
+                    "the estimate of a space must give one number per measured quantity, at every point as many, got "
+                    f"{given!r} at {point}"
+                )
+            self._estimates[codes] = tuple(found)
         return self._estimates[codes]
 
     def neighbours(self, codes: Codes, rng: np.random.Generator) -> list[Codes]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import time
 from collections.abc import Callable
 from concurrent.futures import BrokenExecutor, Future, ThreadPoolExecutor
@@ -126,6 +127,39 @@ def test_the_prior_finds_the_optimum_sooner() -> None:
     tuner = Optimizer(informed, seed=0, evaluations=10, ingredients=Ingredients(candidates=200, startup=2))
     tuner.run(seconds)
     assert tuner.best.values["value"] <= 2  # type: ignore[index]
+
+
+def test_the_estimate_of_a_maximised_quantity_is_given_as_it_is_measured() -> None:
+    def speed(point: dict[str, Any]) -> float:
+        return 1000 - math.hypot(point["x"] - 700, point["y"] - 200)
+
+    space = ParameterSpace([Integer("x", 0, 999), Integer("y", 0, 999)], estimate=lambda p: [speed(p)])
+    quick = Ingredients(candidates=200, startup=2)
+    up = Optimizer(space, objectives={"speed": "maximize"}, evaluations=6, ingredients=quick)
+    up.run(speed)
+    assert up.best.values["speed"] > 995  # type: ignore[index]
+    assert up.trials[0].values["speed"] > 900  # type: ignore[index]
+    negative = ParameterSpace(space.parameters, estimate=lambda p: [-speed(p)])
+    down = Optimizer(negative, objectives=["slowness"], evaluations=6, ingredients=quick)
+    down.run(lambda p: -speed(p))
+    assert [t.point for t in down.trials] == [t.point for t in up.trials]
+
+
+@pytest.mark.parametrize(
+    ("estimate", "message"),
+    [
+        (lambda p: None, "one number per measured quantity, at every point as many, got None at {'x': "),
+        (lambda p: "ab", "one number per measured quantity, at every point as many, got 'ab' at {'x': "),
+        (lambda p: [1.0, None], "at every point as many, got [1.0, None] at {'x': "),
+        (lambda p: [1.0] * (1 + p["x"] % 2), "at every point as many, got [1.0"),
+        (lambda p: 1.0, "the estimate of the space must give 2 numbers (a, b), got 1"),
+        (lambda p: [1.0, 2.0, 3.0], "the estimate of the space must give 2 numbers (a, b), got 3"),
+    ],
+)
+def test_estimates_that_are_not_one_number_per_quantity(estimate: Callable[..., Any], message: str) -> None:
+    space = ParameterSpace([Integer("x", 0, 9)], estimate=estimate)
+    with pytest.raises(InputError, match=re.escape(message)):
+        Optimizer(space, objectives=["a", "b"]).ask()
 
 
 def test_a_history_told_again_resumes() -> None:
@@ -257,7 +291,7 @@ def test_regret_stops_the_search() -> None:
         ([], r"1 values \(value\) are needed, got 0"),
         ([None], "value must be a finite number, got None"),
         (np.array("fast"), "values must be numbers, got array"),
-        (10**400, "value must be a finite number, got one beyond the largest float"),
+        ([10**400], "value must be a finite number, got one beyond the largest float"),
         ([-(10**5000)], "value must be a finite number, got one beyond the largest float"),
         ({"time": 1.0}, "a value of value is needed, got time"),
     ],
@@ -267,7 +301,7 @@ def test_unusable_values_are_recorded_failures(values: Any, message: str) -> Non
     (point,) = tuner.ask()
     trial = tuner.tell(point, values)
     assert trial.values is None
-    assert pytest.importorskip("re").search(message, trial.failure or "")
+    assert re.search(message, trial.failure or "")
     assert len(tuner.ask()) == 1
 
 
@@ -411,6 +445,8 @@ def test_bad_use() -> None:
         Optimizer(space, objectives={"time": "minimise"})
     with pytest.raises(InputError, match="different names"):
         Optimizer(space, objectives=["time", "time"])
+    with pytest.raises(InputError, match=r"'speed' is maximised and cannot have a budget.* with a budget of -50"):
+        Optimizer(space, objectives={"speed": "maximize"}, budgets={"speed": 50})
     with pytest.raises(InputError, match="one per objective"):
         Optimizer(space, reference=[1, 2])
     with pytest.raises(InputError, match="needs a stopping rule"):
