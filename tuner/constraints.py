@@ -71,6 +71,8 @@ def read_constraint(given: str | Callable[..., Any] | Constraint, names: Collect
         used, text, test = given.names, given.text, given.test
     elif isinstance(given, str):
         return _parsed(given, names)
+    elif not callable(given):
+        raise InputError(f"a constraint must be an expression, a function or a Constraint, got {given!r}")
     else:
         function = given
         used = tuple(inspect.signature(function).parameters)

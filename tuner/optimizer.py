@@ -22,6 +22,7 @@ import numpy as np
 
 from mapper.errors import InputError, StudyError
 from studies.pareto import pareto_front
+from tuner.given_numbers import number
 from tuner.minimised_space import MinimisedSpace
 from tuner.parameter_groups import Codes
 from tuner.parameter_space import ParameterSpace, Point
@@ -69,6 +70,14 @@ class Optimizer:
         reference: Sequence[float] | None = None,
         ingredients: Ingredients | None = None,
     ) -> None:
+        if not isinstance(space, ParameterSpace):
+            raise InputError(f"space must be a ParameterSpace, got {space!r}")
+        _check_whole("seed", seed, least=0)
+        if evaluations is not None:
+            _check_whole("evaluations", evaluations)
+        gain = math.inf if regret is None else number(regret)
+        if gain is None or not gain >= 0:
+            raise InputError(f"regret must be a number, 0 or more, got {regret!r}")
         self.space, self.seed, self.evaluations, self.regret = space, seed, evaluations, regret
         self._measured = Quantities(objectives, budgets, reference)
         self.objectives, self.directions = self._measured.objectives, self._measured.directions
@@ -230,6 +239,6 @@ class Optimizer:
         self.stopped = self.stopped or reason
 
 
-def _check_whole(name: str, value: Any) -> None:
-    if isinstance(value, bool) or not isinstance(value, Integral) or value < 1:
-        raise InputError(f"{name} must be a whole number, 1 or more, got {value!r}")
+def _check_whole(name: str, value: Any, least: int = 1) -> None:
+    if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
+        raise InputError(f"{name} must be a whole number, {least} or more, got {value!r}")

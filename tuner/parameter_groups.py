@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from mapper.errors import EmptySpace
 from tuner.constraints import Constraint
-from tuner.parameters import INACTIVE, Parameter
+from tuner.parameter import INACTIVE, Parameter
 from tuner.permutation_features import FloatArray
 
 MOST_ROWS = 500_000

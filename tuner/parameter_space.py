@@ -22,8 +22,9 @@ import numpy.typing as npt
 from mapper.errors import InputError, nearest
 from tuner.constraints import Constraint, read_constraint
 from tuner.given_numbers import number, numbers_of
+from tuner.parameter import INACTIVE, Parameter
 from tuner.parameter_groups import Codes, Group, Rule
-from tuner.parameters import INACTIVE, SAME_REAL, Parameter
+from tuner.parameters import SAME_REAL
 from tuner.permutation_features import FloatArray
 
 Point = dict[str, Any]
@@ -50,6 +51,11 @@ class ParameterSpace:
         constraints: Sequence[str | Callable[..., Any] | Constraint] = (),
         estimate: Callable[[Point], Sequence[float]] | None = None,
     ) -> None:
+        if isinstance(constraints, str) or callable(constraints):
+            raise InputError(f"constraints must be a list, got {constraints!r} alone")
+        for parameter in parameters:
+            if not isinstance(parameter, Parameter) or not isinstance(parameter.name, str):
+                raise InputError(f"parameters must be a list of parameters whose names are texts, got {parameter!r}")
         self.estimate = estimate
         self._estimates: dict[Codes, tuple[float, ...]] = {}
         self.parameters = tuple(parameters)

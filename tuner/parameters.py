@@ -1,16 +1,11 @@
-"""Parameters of an outside evaluator: permutation, ordinal, integer, real, categorical.
-
-Inside, a value is a *code*, a float64: the number of the value, for reals the position in [0, 1] between the bounds.
-``INACTIVE`` stands for a parameter that its condition ``when`` switches off; a point then has no such key.
-"""
+"""Parameters of an outside evaluator: permutation, ordinal, integer, real, categorical."""
 
 from __future__ import annotations
 
 import itertools
 import math
 import numbers
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -19,13 +14,9 @@ import numpy as np
 
 from mapper.errors import InputError
 from mapper.linear_orders import PartialOrder
-from tuner.constraints import Constraint
+from tuner.given_numbers import number
+from tuner.parameter import Parameter, check_distinct, tupled
 from tuner.permutation_features import FloatArray, permutation_features
-
-INACTIVE = -1.0
-
-MOST_LISTED = 5040
-"""Parameters with at most so many values have them listed; the values of others are drawn."""
 
 LARGEST_CODE = 2**53
 """Numbers of values must be exact in a float64."""
@@ -36,50 +27,6 @@ SAME_REAL = 1e-12
 NEAR_REAL = 0.03
 """Standard deviation of a local step of a real parameter, as a share of its range."""
 
-When = str | Callable[..., Any] | Constraint | None
-
-
-@dataclass(frozen=True)
-class Parameter(ABC):
-    """What every parameter has: a ``name`` and ``when`` it is active (an expression or predicate; None: always)."""
-
-    name: str
-    when: When = field(default=None, kw_only=True)
-
-    @property
-    @abstractmethod
-    def count(self) -> int | None:
-        """Number of values; None: a continuum."""
-
-    @abstractmethod
-    def value(self, code: float) -> Any:
-        """The value of a code."""
-
-    @abstractmethod
-    def code(self, value: Any) -> float:
-        """The code of a value. Raises InputError for what is no value."""
-
-    @abstractmethod
-    def embed(self, codes: FloatArray) -> FloatArray:
-        """float64[values, features] of active codes; the values farthest apart have distance 1."""
-
-    def walks(self, code: float, rng: np.random.Generator) -> Iterator[Iterable[float]]:
-        """Directions in which to look for a neighbour: of each, the first legal code is one."""
-        assert self.count is not None
-        return ((float(other),) for other in range(self.count) if other != code)
-
-    def draw(self, rng: np.random.Generator, count: int) -> FloatArray:
-        """Codes, uniformly."""
-        return rng.random(count) if self.count is None else rng.integers(self.count, size=count).astype(np.float64)
-
-    @property
-    def listed(self) -> bool:
-        """Whether there are few enough values to list them."""
-        return self.count is not None and self.count <= MOST_LISTED
-
-    def _refuse(self, value: Any, expected: str) -> InputError:
-        return InputError(f"parameter {self.name!r} must be {expected}, got {value!r}")
-
 
 @dataclass(frozen=True)
 class Categorical(Parameter):
@@ -88,7 +35,7 @@ class Categorical(Parameter):
     choices: Sequence[Any] = ()
 
     def __post_init__(self) -> None:
-        _distinct(self, self.choices)
+        check_distinct(self, self.choices)
 
     @property
     def count(self) -> int:
@@ -98,7 +45,7 @@ class Categorical(Parameter):
         return self.choices[int(code)]
 
     def code(self, value: Any) -> float:
-        for given in (value, _tupled(value)):
+        for given in (value, tupled(value)):
             if given in self.choices:
                 return float(list(self.choices).index(given))
         raise self._refuse(value, f"one of {', '.join(map(repr, self.choices))}")
@@ -116,11 +63,16 @@ class _Scaled(Parameter):
     def _scale(self, values: FloatArray, low: float, high: float) -> FloatArray:
         if self.log:
             values, low, high = np.log(values), math.log(low), math.log(high)
+        elif _overflows(low, high):
+            values, low, high = values / 2, low / 2, high / 2
         return ((values - low) / ((high - low) or 1.0))[:, None]
 
     def _check_bounds(self, low: float, high: float) -> None:
-        if not (math.isfinite(low) and math.isfinite(high) and low <= high):
-            raise InputError(f"the bounds of {self.name!r} must be finite, the first no more, got {low} and {high}")
+        known = [end for end in map(number, (low, high)) if end is not None and math.isfinite(end)]
+        if len(known) < 2 or low > high:
+            raise InputError(
+                f"the bounds of {self.name!r} must be finite numbers, the first no more, got {low!r} and {high!r}"
+            )
         if self.log and low <= 0:
             raise InputError(f"{self.name!r} has a logarithmic scale and must be positive, got {low}")
 
@@ -132,7 +84,11 @@ class Ordinal(_Scaled):
     values: Sequence[float] = ()
 
     def __post_init__(self) -> None:
-        _distinct(self, self.values)
+        check_distinct(self, self.values)
+        for value in self.values:
+            read = number(float(value) if isinstance(value, bool) else value)
+            if read is None or not math.isfinite(read):
+                raise InputError(f"the values of {self.name!r} must be finite numbers, got {value!r}")
         if list(self.values) != sorted(self.values):
             raise InputError(f"the values of {self.name!r} must ascend, got {list(self.values)}")
         self._check_bounds(self.values[0], self.values[-1])
@@ -166,6 +122,11 @@ class Integer(_Scaled):
 
     def __post_init__(self) -> None:
         self._check_bounds(self.low, self.high)
+        for end in ("low", "high"):
+            given = getattr(self, end)
+            if given != int(given):
+                raise InputError(f"the bounds of {self.name!r} must be whole numbers, got {self.low} and {self.high}")
+            object.__setattr__(self, end, int(given))  # numpy's would end up in every point
         if self.count > LARGEST_CODE:
             raise InputError(f"{self.name!r} may have at most 2^53 values, got {self.low} to {self.high}")
 
@@ -215,9 +176,15 @@ class Real(_Scaled):
         return None
 
     def value(self, code: float) -> float:
-        span = self.high - self.low
-        found = self.low * (self.high / self.low) ** code if self.log else self.low + span * code
-        return min(max(float(found), self.low), self.high)
+        if self.log:
+            ratio = self.high / self.low
+            apart = math.isinf(ratio)
+            found = self.low ** (1 - code) * self.high**code if apart else self.low * ratio**code
+        elif _overflows(self.low, self.high):
+            found = self.low * (1 - code) + self.high * code
+        else:
+            found = self.low + (self.high - self.low) * code
+        return float(min(max(float(found), self.low), self.high))
 
     def code(self, value: Any) -> float:
         """The first code that has exactly this value, where one has: codes of values of codes stay what they are."""
@@ -255,8 +222,11 @@ class Permutation(Parameter):
     metric: str = field(default="spearman", kw_only=True)
 
     def __post_init__(self) -> None:
-        _distinct(self, self.elements)
+        check_distinct(self, self.elements)
         permutation_features(np.arange(len(self.elements)), self.metric)  # an unknown metric is an error now
+        for pair in self.before:
+            if isinstance(pair, str) or not isinstance(pair, Sequence) or len(pair) != 2:
+                raise InputError(f"before of permutation {self.name!r} must be pairs of items, got {pair!r}")
         for item in itertools.chain.from_iterable(self.before):
             if item not in self.elements:
                 raise InputError(f"permutation {self.name!r} has no item {item!r}, among {list(self.elements)}")
@@ -268,7 +238,8 @@ class Permutation(Parameter):
     @cached_property
     def elements(self) -> tuple[Any, ...]:
         """The items."""
-        return tuple(range(self.items)) if isinstance(self.items, int) else tuple(self.items)
+        items: Any = self.items
+        return tuple(range(int(items)) if isinstance(items, numbers.Integral) else items)
 
     @cached_property
     def _orders(self) -> PartialOrder:
@@ -297,7 +268,7 @@ class Permutation(Parameter):
 
     def code(self, value: Any) -> float:
         given = list(value) if isinstance(value, Sequence) else [value]
-        given = [item if item in self.elements else _tupled(item) for item in given]
+        given = [item if item in self.elements else tupled(item) for item in given]
         places = [self.elements.index(item) for item in given if item in self.elements]
         if sorted(places) != list(range(len(self.elements))) or len(given) != len(places):
             raise self._refuse(value, f"an order of {', '.join(map(str, self.elements))}")
@@ -328,14 +299,9 @@ class Permutation(Parameter):
                 yield (float(self._orders.rank(names)),)
 
 
-def _distinct(parameter: Parameter, values: Sequence[Any]) -> None:
-    if not len(values) or any(v in values[:n] for n, v in enumerate(values)):
-        raise InputError(f"the values of {parameter.name!r} must be one or more and differ, got {list(values)}")
-
-
-def _tupled(value: Any) -> Any:
-    """With tuples for lists: what a text format such as JSON made of them."""
-    return tuple(map(_tupled, value)) if isinstance(value, list) else value
+def _overflows(low: float, high: float) -> bool:
+    """Whether a range is wider than the largest float."""
+    return math.isinf(float(high) - float(low))
 
 
 def _rank(order: Sequence[int]) -> int:

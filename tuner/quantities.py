@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -31,33 +31,24 @@ class Quantities:
         budgets: Mapping[str, float] | None,
         reference: Sequence[float] | None,
     ) -> None:
-        directions = objectives if isinstance(objectives, Mapping) else dict.fromkeys(objectives, "minimize")
-        for name, direction in directions.items():
-            if direction not in DIRECTIONS:
-                raise InputError(
-                    f"objective {name!r}: unknown direction {direction!r}.{nearest(direction, DIRECTIONS)}"
-                )
-        if not directions or (not isinstance(objectives, Mapping) and len(set(objectives)) < len(objectives)):
-            raise InputError(f"one or more objectives with different names are needed, got {list(objectives)}")
-        self.objectives, self.directions = tuple(directions), dict(directions)
-        limits = dict(budgets or {})
-        for name, limit in limits.items():
-            if directions.get(name) == "maximize":
-                raise InputError(
-                    f"objective {name!r} is maximised and cannot have a budget, which is an upper limit, got {limit}: "
-                    f"for an upper limit measure it under a second name; for at least {limit} minimise its negative, "
-                    f"with a budget of -{limit}"
-                )
-        self.names = (*self.objectives, *(n for n in limits if n not in directions))
-        self._signs = np.array([-1.0 if directions.get(n) == "maximize" else 1.0 for n in self.names])
-        if reference is not None and len(reference) != len(self.objectives):
-            raise InputError(f"reference must have {len(self.objectives)} values, one per objective, got {reference}")
-        corner = (
-            None if reference is None else tuple(float(s * r) for s, r in zip(self._signs, reference, strict=False))
-        )
+        self.directions = _directions(objectives)
+        self.objectives = tuple(self.directions)
+        limits = _limits(budgets, self.directions)
+        self.names = (*self.objectives, *(n for n in limits if n not in self.directions))
+        self._signs = np.array([-1.0 if self.directions.get(n) == "maximize" else 1.0 for n in self.names])
+        corner = None if reference is None else self._corner(reference)
         self.goal = Goal(
-            len(self.objectives), tuple((self.names.index(n), float(limit)) for n, limit in limits.items()), corner
+            len(self.objectives), tuple((self.names.index(n), limit) for n, limit in limits.items()), corner
         )
+
+    def _corner(self, reference: Any) -> tuple[float, ...]:
+        given = [number(r) for r in numbers_of(reference) or []]
+        found = [r for r in given if r is not None and math.isfinite(r)]
+        if not len(found) == len(given) == len(self.objectives):
+            raise InputError(
+                f"reference must have {len(self.objectives)} values, finite numbers, one per objective, got {reference}"
+            )
+        return tuple(float(s * r) for s, r in zip(self._signs, found, strict=False))
 
     def minimised(self, rows: FloatArray) -> FloatArray:
         """float64[rows, quantities] as measured or estimated, to be minimised."""
@@ -93,4 +84,40 @@ def _finite(name: str, value: Any) -> float:
         short = found is None or isinstance(value, float | np.number | np.ndarray)  # an integer may have any length
         shown = repr(value) if short else "one beyond the largest float"
         raise InputError(f"{name} must be a finite number, got {shown}")
+    return found
+
+
+def _directions(objectives: Any) -> dict[str, str]:
+    if isinstance(objectives, str) or not isinstance(objectives, Collection):
+        raise InputError(
+            f"objectives must be a list of names, or name -> {' or '.join(DIRECTIONS)}, got {objectives!r}"
+        )
+    for name in objectives:
+        if not isinstance(name, str):
+            raise InputError(f"names of objectives must be texts, got {name!r}")
+    found = dict(objectives) if isinstance(objectives, Mapping) else dict.fromkeys(objectives, "minimize")
+    if not found or len(found) < len(objectives):
+        raise InputError(f"one or more objectives with different names are needed, got {list(objectives)}")
+    for name, direction in found.items():
+        if direction not in DIRECTIONS:
+            close = nearest(str(direction), DIRECTIONS)
+            raise InputError(f"objective {name!r}: unknown direction {direction!r}.{close}")
+    return found
+
+
+def _limits(budgets: Any, directions: Mapping[str, str]) -> dict[str, float]:
+    if budgets is not None and not isinstance(budgets, Mapping):
+        raise InputError(f"budgets must be name -> upper limit, got {budgets!r}")
+    found = {}
+    for name, given in (budgets or {}).items():
+        limit = number(given)
+        if not isinstance(name, str) or limit is None or math.isnan(limit):
+            raise InputError(f"budgets must be name -> upper limit, a number, got {name!r}: {given!r}")
+        if directions.get(name) == "maximize":
+            raise InputError(
+                f"objective {name!r} is maximised and cannot have a budget, which is an upper limit, got {given}: for "
+                f"an upper limit measure it under a second name; for at least {given} minimise its negative, with a "
+                f"budget of {-limit:g}"
+            )
+        found[name] = limit
     return found

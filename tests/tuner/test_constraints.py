@@ -75,5 +75,7 @@ def test_a_test_that_fails_names_the_values(text: str, message: str) -> None:
 def test_functions_that_read_no_parameter() -> None:
     with pytest.raises(InputError, match="no parameter"):
         read_constraint(lambda c: True, NAMES)
+    with pytest.raises(InputError, match="must be an expression, a function or a Constraint, got True"):
+        read_constraint(True, ["a"])  # type: ignore[arg-type]
     with pytest.raises(InputError, match="no arguments"):
         read_constraint(lambda: True, NAMES)

@@ -447,6 +447,11 @@ def test_bad_use() -> None:
         Optimizer(space, objectives=["time", "time"])
     with pytest.raises(InputError, match=r"'speed' is maximised and cannot have a budget.* with a budget of -50"):
         Optimizer(space, objectives={"speed": "maximize"}, budgets={"speed": 50})
+    for name, value in [("seed", -1), ("seed", 1.5), ("evaluations", 0), ("evaluations", "3"), ("regret", "x")]:
+        with pytest.raises(InputError, match=f"{name} must be a"):
+            Optimizer(space, **{name: value})  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="space must be a ParameterSpace"):
+        Optimizer(space.parameters)  # type: ignore[arg-type]
     with pytest.raises(InputError, match="one per objective"):
         Optimizer(space, reference=[1, 2])
     with pytest.raises(InputError, match="needs a stopping rule"):

@@ -180,6 +180,13 @@ def test_illegal_points(point: dict[str, Any], message: str) -> None:
 def test_senseless_spaces() -> None:
     with pytest.raises(InputError, match="different names"):
         ParameterSpace([Integer("a", 0, 1), Integer("a", 0, 1)])
+    with pytest.raises(InputError, match="names are texts, got Integer"):
+        ParameterSpace([Integer(5, 0, 1)])  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="names are texts, got 'a'"):
+        ParameterSpace("a")  # type: ignore[arg-type]
+    for alone in ("a < 1", lambda a: a < 1):
+        with pytest.raises(InputError, match="constraints must be a list"):
+            ParameterSpace([Integer("a", 0, 1)], alone)  # type: ignore[arg-type]
     with pytest.raises(InputError, match="reads itself"):
         ParameterSpace([Integer("a", 0, 1, when="a == 1")])
     with pytest.raises(InputError, match="in a circle: a, b"):

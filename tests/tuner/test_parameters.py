@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from mapper.errors import InputError
-from tuner.parameters import Categorical, Integer, Ordinal, Parameter, Permutation, Real
+from tuner.parameter import Parameter
+from tuner.parameters import Categorical, Integer, Ordinal, Permutation, Real
 
 EVERY: list[Parameter] = [
     Categorical("kind", ["x", "y", None]),
@@ -42,6 +43,26 @@ def test_values_of_codes_are_coded_without_loss(real: Real) -> None:
         assert settled == pytest.approx(code, abs=1e-12)
         assert real.value(settled) == value
     assert (real.code(real.low), real.code(real.high), real.code(real.value(1.0))) == (0.0, 1.0, 1.0)
+
+
+@pytest.mark.parametrize(
+    "real", [Real("r", -1e308, 1e308), Real("r", 1e-200, 1e200, log=True), Real("r", 5e-324, 1e308, log=True)]
+)
+def test_ranges_wider_than_the_largest_float(real: Real) -> None:
+    codes = [0.0, 0.25, 0.5, 0.75, 1.0]
+    values = [real.value(c) for c in codes]
+    assert (values[0], values[-1]) == (real.low, real.high)
+    steps = np.diff(np.log(values) if real.log else np.array(values) / 4)
+    assert steps == pytest.approx(steps[0], rel=1e-9)
+    assert [real.code(v) for v in values] == pytest.approx(codes)
+
+
+def test_numpy_numbers_are_numbers() -> None:
+    few = Integer("few", np.int64(2), np.int64(5))  # type: ignore[arg-type]
+    assert [type(few.value(c)) for c in (0.0, 3.0)] == [int, int]
+    assert Integer("many", 1, 1e6).count == 10**6  # type: ignore[arg-type]
+    assert Permutation("order", np.int64(3)).value(0.0) == (0, 1, 2)  # type: ignore[arg-type]
+    assert type(Real("rate", np.float32(0), np.float32(1)).value(1.0)) is float  # type: ignore[arg-type]
 
 
 def test_lists_are_taken_for_tuples() -> None:
@@ -117,6 +138,14 @@ def test_draws_of_a_huge_logarithmic_integer_are_uniform_in_the_logarithm() -> N
         (lambda: Ordinal("a", [0, 1], log=True), "must be positive"),
         (lambda: Integer("a", 3, 2), "the first no more"),
         (lambda: Real("a", 0, math.inf), "must be finite"),
+        (lambda: Real("a", "0", 1), "must be finite numbers, .* got '0' and 1"),  # type: ignore[arg-type]
+        (lambda: Real("a", 0, 10**400), "must be finite numbers"),
+        (lambda: Integer("a", 0.5, 8), "must be whole numbers, got 0.5 and 8"),  # type: ignore[arg-type]
+        (lambda: Integer("a", "1", 8), "must be finite numbers"),  # type: ignore[arg-type]
+        (lambda: Ordinal("a", ["x", "y"]), "must be finite numbers, got 'x'"),  # type: ignore[list-item]
+        (lambda: Ordinal("a", [1, math.nan, 2]), "must be finite numbers, got nan"),
+        (lambda: Categorical("a", {"x"}), "must be a list or a tuple, got {'x'}"),  # type: ignore[arg-type]
+        (lambda: Permutation("a", 3, before=(0, 1)), "must be pairs of items, got 0"),  # type: ignore[arg-type]
         (lambda: Permutation("a", 3, metric="euclid"), "unknown permutation metric"),
         (lambda: Permutation("a", 3, before=[(0, 7)]), "no item 7"),
         (lambda: Permutation("a", 2, before=[(0, 1), (1, 0)]), "form a cycle"),
