@@ -26,7 +26,7 @@ from mapper.space import MappingSpace
 from tuner.mapping_domain import Estimate, Features, MappingDomain, Replay
 from tuner.proposer import History, propose
 from tuner.samplers import MEASURED, UNSIMULATED
-from tuner.surrogate import Goal, Ingredients
+from tuner.surrogate import Goal, Ingredients, measured
 
 MAPPING_INGREDIENTS = Ingredients(candidates=64, startup=4, starts=3, rounds=4)
 """Mappings cost milliseconds to draw and to estimate, so fewer are looked at than of an outside space."""
@@ -121,7 +121,18 @@ class ModelSampler(optuna.samplers.BaseSampler):
                 points.append(mapping)
                 outcomes.append(self._measured(trial))
         values = np.array(outcomes, np.float64).reshape(len(points), len(self._domain.quantities))
-        return History(points, values, pending, self._hints)
+        return History(points, values, pending, self._hints, self._barren(study, number))
+
+    def _barren(self, study: optuna.Study, number: int) -> int:
+        """Trials in a row before ``number`` that are draws for want of a proposal: nothing forbidden is proposed."""
+        found = 0
+        for trial in reversed(study.get_trials(deepcopy=False)[:number]):
+            mapping = self._mapping(trial.params)
+            estimates = None if mapping is None else self._domain.estimates([mapping])
+            if mapping is not None and (estimates is None or measured(estimates)[0]):
+                break
+            found += 1
+        return found
 
     def _measured(self, trial: FrozenTrial) -> list[float]:
         if trial.state != TrialState.COMPLETE:

@@ -25,7 +25,8 @@ SPREAD = 128
 """Draws of which a startup point is the one farthest from what is known."""
 
 REDRAWS = 50
-"""Rounds of draws in search of a point that has not been evaluated."""
+"""Rounds of draws in search of a point that is allowed and has not been evaluated; after each search that found none a
+quarter of them, at least one."""
 
 P = TypeVar("P", bound=Hashable)
 
@@ -59,12 +60,14 @@ class Domain(Protocol[P]):
 @dataclass(frozen=True, eq=False)
 class History(Generic[P]):
     """``points`` with ``outcomes`` (float64[points, quantities], a row of NaN is a failure); ``pending``: points that
-    are being evaluated; ``hints``: points that others think good."""
+    are being evaluated; ``hints``: points that others think good; ``barren``: searches in a row, up to now, that found
+    no allowed point."""
 
     points: Sequence[P]
     outcomes: FloatArray
     pending: Sequence[P] = ()
     hints: Sequence[P] = ()
+    barren: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,12 +101,14 @@ class _Round(Generic[P]):
         self._domain, self._history, self._goal, self._ingredients, self._rng = domain, history, goal, ingredients, rng
         self._seen = {*history.points, *history.pending}
         self._features: dict[P, FloatArray] = {}
+        self._barren = False
 
     def suggestions(self, count: int) -> list[Suggestion[P]]:
         """See ``propose``."""
         found: list[Suggestion[P]] = []
         known = len(self._seen)
-        succeeded = measured(self._history.outcomes).any()
+        points, outcomes, prior = self._known()
+        succeeded = measured(outcomes).any()
         starting = count if not succeeded else min(count, max(0, self._ingredients.startup - known))
         for number in range(starting):
             point = self._startup_point(known + number)
@@ -113,8 +118,10 @@ class _Round(Generic[P]):
             self._seen.add(point)
         if len(found) == count:
             return found
-        surrogate = self._fitted()
-        pending = [*self._history.pending, *(s.point for s in found)]
+        surrogate = Surrogate.fit(
+            self._matrix(points), self._domain.groups, outcomes, prior, self._goal, self._ingredients, self._rng
+        )
+        pending = [p for p in (*self._history.pending, *(s.point for s in found)) if self._foreseeable(p)]
         if self._ingredients.fantasies and pending:
             for point in pending:
                 surrogate = surrogate.foreseeing(self._matrix([point]), self._estimated([point]))
@@ -149,15 +156,19 @@ class _Round(Generic[P]):
         distance = np.min(((features[:, None, :] - known[None, :, :]) ** 2).sum(axis=2), axis=1)
         return allowed[int(np.argmax(distance))]
 
-    def _fitted(self) -> Surrogate:
+    def _known(self) -> tuple[Sequence[P], FloatArray, FloatArray | None]:
+        """Points, outcomes and estimates of what was evaluated and is not forbidden now: that has nothing to say."""
         points, outcomes = self._history.points, self._history.outcomes
-        prior = self._estimated(points)
-        if prior is not None:  # what is forbidden now has nothing to say
+        prior = self._estimated(points) if points else None
+        if prior is not None:
             kept = measured(prior)
             points, outcomes, prior = [p for p, k in zip(points, kept, strict=True) if k], outcomes[kept], prior[kept]
-        return Surrogate.fit(
-            self._matrix(points), self._domain.groups, outcomes, prior, self._goal, self._ingredients, self._rng
-        )
+        return points, outcomes, prior
+
+    def _foreseeable(self, point: P) -> bool:
+        """Whether an outcome can be expected: not of what others have proposed though it is forbidden."""
+        estimates = self._estimated([point])
+        return estimates is None or bool(measured(estimates)[0])
 
     def _pool(self) -> list[P]:
         """Candidates: hints, neighbours of the best known, and draws or all points of a small space."""
@@ -168,13 +179,15 @@ class _Round(Generic[P]):
         return list(dict.fromkeys([*self._allowed([*self._history.hints, *near]), *drawn]))
 
     def _drawn(self, count: int) -> list[P]:
-        """Up to ``count`` allowed points; none only if none was found in ``REDRAWS`` rounds."""
+        """Up to ``count`` allowed points; none if none was found in ``REDRAWS`` rounds, now or earlier in this round:
+        every draw may cost an estimate, and where all are forbidden it is in vain."""
         listed = self._domain.few()
         if listed is not None and len(left := self._allowed(listed)) <= max(count, self._ingredients.candidates):
             return left
-        for _ in range(REDRAWS):
+        for _ in range(0 if self._barren else max(1, REDRAWS >> 2 * self._history.barren)):
             if found := self._allowed(self._domain.sample(self._rng, count)):
                 return found
+        self._barren = True
         return []
 
     def _allowed(self, points: Iterable[P]) -> list[P]:

@@ -106,6 +106,36 @@ def test_what_the_estimate_forbids_is_never_proposed(space: MappingSpace) -> Non
             study.tell(trial, measured(space, mapping)[0])
 
 
+def test_fewer_mappings_are_looked_at_while_all_are_forbidden(space: MappingSpace) -> None:
+    looked, allowed = [0], [False]
+
+    def known(mappings: Sequence[Mapping]) -> list[dict[str, float] | None]:
+        looked[-1] += len(mappings)
+        return [{"latency_cycles": measured(space, m)[0]} if allowed[0] else None for m in mappings]
+
+    def asked(trials: Sequence[Any], count: int) -> list[Any]:
+        sampler = ModelSampler(space, ("latency_cycles",), estimate=known, ingredients=QUICK)
+        study = optuna.create_study(sampler=sampler)
+        study.add_trials(trials)
+        found = []
+        for _ in range(count):
+            looked.append(0)
+            trial = study.ask()
+            space.choose(TrialChooser(trial))
+            found.append(trial)
+        for trial in found:
+            study.tell(trial, state=optuna.trial.TrialState.PRUNED)
+        return study.trials
+
+    first = asked([], 3)  # a batch, then another in a study that was rebuilt
+    asked(first, 2)
+    every, quarter, *rest = looked[1:]
+    assert quarter < every / 3
+    assert all(n <= 4 * QUICK.candidates for n in rest)
+    allowed[0] = True
+    assert len(asked(first, 1)) == 4
+
+
 def test_a_perfect_prior_is_followed(space: MappingSpace) -> None:
     from mapper.features import FeatureMap
 
