@@ -138,10 +138,8 @@ class StreamOperand:
     stream as it came (``aligned``).
     """
 
-    def __init__(
-        self, name: str, loops: tuple[Loop, ...], crds: tuple[Stream, ...], val: Stream, pattern: bool = False
-    ) -> None:
-        self.name, self.loops, self.pattern, self._crds, self._val = name, loops, pattern, crds, val
+    def __init__(self, name: str, loops: tuple[Loop, ...], crds: tuple[Stream, ...], val: Stream) -> None:
+        self.name, self.loops, self._crds, self._val = name, loops, crds, val
         self.ref = val
         self._joined: int | None = None  # depth of the first join
 
@@ -170,8 +168,6 @@ class StreamOperand:
 
     def value(self, build: GraphBuilder) -> Stream:
         """The values that arrived, repeated over the loops below."""
-        if self.pattern:
-            return build.add("map", f"ones {self.name}", [self.ref], 1, {"op": "one"})[0]
         return self.ref
 
 

@@ -143,6 +143,25 @@ def test_a_residual_around_products_in_one_region(products: int) -> None:
         np.testing.assert_array_equal(result.outputs["Z"].to_dense(), expected)
 
 
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("T(k) = 2 * B(k)\nZ(k) = pattern(T(k)) + D(k)", [1.0, 3.0, 1.0, 4.0]),
+        ("T(k) = B(k) * C\nZ(k) = C - pattern(T(k))", [-0.5, 0.5, -0.5, 0.5]),
+        ("T = B(k) * D(k)\nZ(k) = pattern(T) + D(k)", [1.0, 4.0, 1.0, 5.0]),  # a scalar is stored, if empty as 0
+    ],
+)
+def test_a_fused_pattern_in_a_sum_counts_where_something_is_stored(text: str, expected: list[float]) -> None:
+    tensors = {"B": np.array([1.0, 0, 2, 0]), "C": np.array(0.5), "D": np.array([0.0, 3, 0, 4])}
+    program = parse_program(text)
+    workload = Workload(program, {n: SparseTensor.from_dense(tensors[n]) for n in program.inputs})
+    space, rng = MappingSpace(workload, RDA, SpaceLimits(fuse_others=True)), np.random.default_rng(0)
+    for _ in range(MAPPINGS):
+        result = evaluate(workload, space.sample(rng), RDA, Limits())
+        assert result.failure is None, result.failure
+        assert result.outputs["Z"].to_dense().tolist() == expected
+
+
 def test_lanes_over_three_indices() -> None:
     rng = np.random.default_rng(4)
     a, b = random_matrix(rng, 40, 36), random_matrix(rng, 36, 30)
