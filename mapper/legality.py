@@ -8,6 +8,7 @@ import math
 import numpy as np
 
 from mapper.dtypes import DTYPES, FP32, LARGEST
+from mapper.empty_fibers import hollow_statements
 from mapper.formats import block_of, kinds_problem, pads, slots_of, writable
 from mapper.fused_region import JOINED_LANES
 from mapper.locating import JOINS
@@ -77,11 +78,11 @@ def joint_violations(
         return tuple(found)
     regions, depth = regions_of(program, mapping.cuts), machine.fifo_depth
     if depth is not None:
-        padded = _padded_statements(workload, mapping)
-        for statements in regions:
-            region = meetings(program, statements)
-            if padded or depth != held_depth:
-                held = held_back(workload, region, mapping.loops, depth, padded)
+        padded, met = _padded_statements(workload, mapping), [meetings(program, own) for own in regions]
+        hollow = hollow_statements(workload, mapping) if any(region.joined for region in met) else ()
+        for statements, region in zip(regions, met, strict=True):
+            if padded or hollow or depth != held_depth:
+                held = held_back(workload, region, mapping.loops, depth, padded, hollow)
                 found += [wait.violation(region, program, depth) for wait in held]
             found += skipped_runs(workload, mapping, depth, statements, region.fused)
     return tuple(found or unit_violations(workload, mapping, machine, regions))

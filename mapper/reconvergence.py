@@ -2,12 +2,13 @@
 
 A statement that reads a stream and a reduction of that stream (a softmax subtracts the maximum of a row from its
 entries) can go on only when the reduction is done; until then the entries wait in the FIFO between, and if it holds
-fewer than one such group the graph deadlocks (DAM, attention study).
+fewer than one such group the graph deadlocks (DAM, attention study). A group has a Stop for every fiber, the one that
+ends it included: the reduction waits for that one too.
 
 An accumulator drains all levels of its result from one unit: the next outer coordinate leaves it only when the inner
 ones have left. A join of outer coordinates that needs the next one therefore needs room for the inner ones.
 
-How many entries a group has is known from the data, so that such mappings are never proposed.
+How many entries and fibers a group has is known from the data, so that such mappings are never proposed.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ import numpy as np
 from mapper.mapping import Loops
 from mapper.program import Edge, Program
 from mapper.regions import fused_edges, region_label, renaming
-from mapper.tensor import Coords
+from mapper.tensor import Coords, distinct_columns
 from mapper.violation import Violation
 from mapper.workload import Workload
 
@@ -81,10 +82,10 @@ def _met(program: Program, edge: Edge) -> list[str]:
 
 
 class Wait(NamedTuple):
-    """So many ``entries`` of statement ``source``, or more, wait in a FIFO: for those of an accumulator, or until
-    ``reader`` has its other stream."""
+    """So many ``tokens`` of statement ``source``, or more, wait in a FIFO: entries for those of an accumulator, or
+    entries and stops until ``reader`` has its other stream."""
 
-    entries: int
+    tokens: int
     source: int
     reader: int | None = None
 
@@ -92,29 +93,34 @@ class Wait(NamedTuple):
         """As a broken rule, behind FIFOs of ``depth``."""
         tensor, label = program.statements[self.source].target.tensor, region_label(region.statements)
         if self.reader is None:
-            text, limit = f"{self.entries} entries or more leave an accumulator", f"half a FIFO of {depth}"
+            text, limit = f"{self.tokens} entries or more leave an accumulator", f"half a FIFO of {depth}"
             return Violation("drained-fifo", text, limit, f"{tensor} of {label}")
-        text, limit = f"{self.entries} entries or more wait", f"a FIFO of {depth}"
+        text, limit = f"{self.tokens} entries and stops or more wait", f"a FIFO of {depth}"
         return Violation("reconvergent-fifo", text, limit, f"{tensor} in S{self.reader} of {label}")
 
 
 def held_back(
-    workload: Workload, region: Meetings, loops: LoopsOf, depth: int, padded: Collection[int] = ()
-) -> Iterator[Wait]:
-    """Streams of a region that must wait for more entries than a FIFO of ``depth`` holds, the cheapest to find first.
-    Statements that are ``padded`` make entries wherever there may be some."""
+    workload: Workload, region: Meetings, loops: LoopsOf, depth: int, padded: Collection[int] = (),
+    hollow: Collection[int] = (),
+) -> Iterator[Wait]:  # fmt: skip
+    """Streams of a region that must wait for more than a FIFO of ``depth`` holds, the cheapest to find first.
+    Statements that are ``padded`` make entries wherever there may be some, those that are ``hollow`` fibers."""
     room = depth // TOKENS_PER_ENTRY
     for drained in region.drained:
         number = drained.statement
         largest = _largest_drained(workload, drained, loops[number], room, number in padded)
         if largest > room:
             yield Wait(largest, number)
+    whole = list[int]()  # readers that wait for all of a stream, of which the last element goes on only with its end
     for reader, source, other in region.joined:
         lag = _lag(workload.program, loops, region, source, other)
         if lag is not None:
-            largest = _largest_within(workload, source, loops[source], lag, depth, source in padded)
-            if largest > depth:
-                yield Wait(largest, source, reader)
+            tokens = _most_tokens(workload, source, loops[source], lag, depth, source in padded, source in hollow)
+            tokens += lag == 0 and any(first <= source for first in whole)
+            if tokens > depth:
+                yield Wait(tokens, source, reader)
+            if lag == 0 and not workload.program.statements[reader].universal:
+                whole.append(reader)
 
 
 def drain_limits(
@@ -207,12 +213,56 @@ def _in_step(program: Program, loops: Loops, statement: int) -> int | None:
     return next((n for n, (index, _) in enumerate(loops.nest) if index not in kept), None)
 
 
+def _most_tokens(
+    workload: Workload, number: int, own: Loops, loops: int, depth: int, full: bool, hollow: bool
+) -> int:  # fmt: skip
+    """Most tokens on the last level of a statement's result within one iteration of its first ``loops`` loops over it,
+    a number beyond ``depth`` if they are. ``full``, ``hollow``: of one that may have entries, fibers everywhere."""
+    kept = workload.program.statements[number].target.indices
+    entries = _largest_within(workload, number, own, loops, depth, full)
+    outer = sum(index in kept for index, _ in own.nest) - 1  # loops above the last level
+    if loops > outer:  # entry by entry
+        return entries
+    group, fiber = (_granules(own, kept, n) for n in (loops, outer))
+    within = workload.extents[number] | dict(group)
+    fibers, above = (
+        math.prod([-(-within[i] // granule) for i, granule in _granules(own, kept, max(n, loops))])
+        for n in (outer, outer - 1)
+    )
+    if full or hollow:
+        return fibers + max(entries, above)  # fewer entries than fibers: the level above is longer
+    if entries < depth < entries + fibers:
+        return _largest_with_stops(workload, number, group, fiber)
+    return entries + (fibers if entries < depth else 1)
+
+
+def _largest_with_stops(
+    workload: Workload, number: int, group: tuple[tuple[str, int], ...], fiber: tuple[tuple[str, int], ...]
+) -> int:
+    """Most entries and fibers of a statement's result in a group; both are what agrees in the coordinates of some
+    indices divided by their granules."""
+    target = workload.program.statements[number].target
+    key = (target.tensor, group, fiber)
+    if key not in workload.group_sizes:
+        coords = dict(zip(target.indices, workload.tensor(target.tensor).coords, strict=True))
+        columns = [coords[i] // granule for i, granule in (*group, *fiber)]
+        fibers, entries, _ = distinct_columns(np.stack(columns))
+        place = distinct_columns(fibers[: len(group)])[2] if group else np.zeros_like(entries)
+        workload.group_sizes[key] = int(np.bincount(place, entries + 1).max(initial=0))
+    return workload.group_sizes[key]
+
+
+def _granules(own: Loops, kept: tuple[str, ...], loops: int) -> tuple[tuple[str, int], ...]:
+    """What the first ``loops`` loops over the indices ``kept`` divide their coordinates by."""
+    tiles = dict(own.tiles)
+    return tuple([(i, tiles[i] if whole else 1) for i, whole in _walked(tuple(tiles), own.order, kept, loops)])
+
+
 def _largest_within(workload: Workload, number: int, own: Loops, loops: int, room: int, full: bool) -> int:
     """Most entries of a statement's result within one iteration of its first ``loops`` loops over them, or a lower
     bound of that number beyond ``room``. ``full``: of a result that may have entries everywhere."""
-    target, tiles = workload.program.statements[number].target, dict(own.tiles)
-    walked = _walked(tuple(tiles), own.order, target.indices, loops)
-    granules = tuple([(index, tiles[index] if whole else 1) for index, whole in walked])
+    target = workload.program.statements[number].target
+    granules = _granules(own, target.indices, loops)
     if full:
         return math.prod((workload.extents[number] | dict(granules))[i] for i in target.indices)
     return _largest_group(workload, number, granules, room)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import bisect
+
 import numpy as np
 import pytest
 
@@ -12,7 +14,9 @@ from mapper.machine import load_machine
 from mapper.mapping import Loops, Mapping
 from mapper.notation import parse_program
 from mapper.reconvergence import held_back, meetings
-from mapper.schedule import schedule
+from mapper.schedule import Region, schedule
+from mapper.space import MappingSpace
+from mapper.space_limits import SpaceLimits
 from mapper.storage import Layout, Storage, store_tensor
 from mapper.synthetic import uniform
 from mapper.tensor import SparseTensor
@@ -20,19 +24,45 @@ from mapper.workload import Workload
 
 RDA = load_machine("rda")
 CSF = ("compressed", "compressed")
+DIAGONAL = np.diag(np.arange(1.0, 41.0))
 
 
 def status(workload: Workload, mapping: Mapping, fifo_depth: int) -> tuple[bool, str]:
     """Whether a rule forbids the first region, and how its simulation ends."""
-    machine = RDA.with_fields(fifo_depth=fifo_depth)
     region = schedule(workload.program, mapping).regions[0]
+    met = meetings(workload.program, region.statements)
+    return any(held_back(workload, met, mapping.loops, fifo_depth)), end(workload, mapping, region, fifo_depth)
+
+
+def end(workload: Workload, mapping: Mapping, region: Region, fifo_depth: int) -> str:
+    """How the simulation of a region ends."""
+    machine = RDA.with_fields(fifo_depth=fifo_depth)
 
     def stored(name: str, layout: Layout) -> Storage:
         return store_tensor(workload.tensor(name), layout, machine)
 
-    graph = lower_region(workload, mapping, machine, region, stored)
-    met = meetings(workload.program, region.statements)
-    return any(held_back(workload, met, mapping.loops, fifo_depth)), simulate(graph).status
+    return simulate(lower_region(workload, mapping, machine, region, stored)).status
+
+
+def least_depths(workload: Workload, mapping: Mapping) -> tuple[int, int]:
+    """The least depths of FIFOs that rules allow, and behind which all regions run."""
+    regions, depths = schedule(workload.program, mapping).regions, range(4, 400)
+
+    def allowed(depth: int) -> bool:
+        return not violations(workload, mapping, RDA.with_fields(fifo_depth=depth))
+
+    def runs(depth: int) -> bool:
+        return all(end(workload, mapping, region, depth) == "done" for region in regions)
+
+    return next(filter(allowed, depths)), depths[bisect.bisect_left(depths, True, key=runs)]
+
+
+def all_fused(text: str, entries: np.ndarray, rows: str, *tiles: tuple[str, int]) -> tuple[Workload, Mapping]:
+    """A program of S, everything fused; ``rows``: the kind of the first level of S."""
+    workload = Workload(parse_program(text), {"S": SparseTensor.from_dense(entries)})
+    loops = tuple(Loops(s.indices, tiles if s.indices else ()) for s in workload.program.statements)
+    formats = (("S", (rows, *CSF)[: entries.ndim]), ("Z", CSF[: entries.ndim]))
+    return workload, Mapping((False,) * len(workload.program.edges), loops, formats)
 
 
 @pytest.mark.parametrize("entries", [6, 40, 100])
@@ -49,6 +79,54 @@ def test_a_softmax_needs_room_for_a_row(entries: int) -> None:
     assert status(workload, fused, 8)[1] == ("done" if entries == 6 else "deadlock")
     (rule,) = {v.rule for v in violations(workload, fused, RDA.with_fields(fifo_depth=2))}
     assert rule == "reconvergent-fifo"
+
+
+@pytest.mark.parametrize(
+    ("text", "entries", "tiles", "needed"),
+    [
+        ("Z(l) = softmax(l, S(l))", np.ones(40), (), 40 + 1),
+        ("Z(l) = softmax(l, S(l))", np.ones(60), (("l", 2),), 60 + 30),
+        ("Z(l) = layernorm(l, S(l))", np.ones(62), (("l", 16),), 62 + 4),
+        ("Z(i,j) = softmax(j, S(i,j))", np.ones((3, 40)), (), 40 + 1),
+        ("Z(i,j) = softmax(i, j, S(i,j))", DIAGONAL, (), 40 + 40),
+        ("Z(i,j) = softmax(i, j, relu(S(i,j)))", DIAGONAL, (), 40 + 40 + 1),  # twice: its end waits as well
+    ],
+)
+def test_stops_wait_with_the_entries_of_a_group(
+    text: str, entries: np.ndarray, tiles: tuple[tuple[str, int], ...], needed: int
+) -> None:
+    assert least_depths(*all_fused(text, entries, "compressed", *tiles)) == (needed, needed)
+
+
+@pytest.mark.parametrize(("rows", "needed"), [("compressed", 11 + 11), ("dense", 90 + 11)])
+def test_fibers_without_entries_have_stops(rows: str, needed: int) -> None:
+    """Eleven of 90 rows have an entry; a dense level has all 90."""
+    entries = np.where((np.arange(90)[:, None] % 8 == 3) & (np.arange(20) == 5), 2.0, 0.0)
+    assert least_depths(*all_fused("Z(i,j) = softmax(i, j, S(i,j))", entries, rows)) == (needed, needed)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Z(i,j) = softmax(j, S(i,j))",
+        "Z(i,j) = softmax(j, i, relu(S(i,j)))",
+        "Z(i,j) = layernorm(j, S(i,j))",
+        "T(i,j) = A(i,j) * S(i,j)\nM = max(i, j, T(i,j))\nZ(i,j) = T(i,j) .- M",
+        "Z(i,j) = softmax(i, j, Q(i,k) * K(j,k) * pattern(S(i,j)))",
+    ],
+)
+def test_what_rules_allow_runs(text: str) -> None:
+    rng, program = np.random.default_rng(len(text)), parse_program(text)
+    extents = {"S": (8, 6), "A": (8, 6), "Q": (8, 3), "K": (6, 3)}
+    for case in range(6):
+        tensors = {n: uniform(extents[n], float(rng.choice([0.2, 0.5, 1.0])), case) for n in program.inputs}
+        workload, tiles = Workload(program, tensors), ((0,), (0, 2, 3), (2, 3))[case % 3]
+        indices = {i for statement in program.statements for i in statement.indices}
+        limits = SpaceLimits(tiles=dict.fromkeys(indices, tiles), fuse_others=True, max_lanes=1, rewrites=())
+        space = MappingSpace(workload, RDA.with_fields(fifo_depth=400), limits)
+        for _ in range(4):
+            allowed, runs = least_depths(workload, space.sample(rng))
+            assert runs <= allowed
 
 
 def test_an_accumulator_s_outer_coordinates_wait_for_its_inner_ones() -> None:
