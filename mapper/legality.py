@@ -79,7 +79,7 @@ def joint_violations(
     regions, depth = regions_of(program, mapping.cuts), machine.fifo_depth
     if depth is not None:
         padded, met = _padded_statements(workload, mapping), [meetings(program, own) for own in regions]
-        hollow = hollow_statements(workload, mapping) if any(region.joined for region in met) else ()
+        hollow = hollow_statements(workload, mapping) if any(region.joined for region in met) else {}
         for statements, region in zip(regions, met, strict=True):
             if padded or hollow or depth != held_depth:
                 held = held_back(workload, region, mapping.loops, depth, padded, hollow)

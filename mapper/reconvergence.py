@@ -18,11 +18,13 @@ import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
 
-from mapper.mapping import Loops
+from mapper.empty_fibers import Hollow
+from mapper.mapping import Loop, Loops
 from mapper.program import Edge, Program
 from mapper.regions import fused_edges, region_label, renaming
 from mapper.tensor import Coords, distinct_columns
@@ -101,10 +103,10 @@ class Wait(NamedTuple):
 
 def held_back(
     workload: Workload, region: Meetings, loops: LoopsOf, depth: int, padded: Collection[int] = (),
-    hollow: Collection[int] = (),
+    hollow: Mapping[int, Hollow] = MappingProxyType({}),
 ) -> Iterator[Wait]:  # fmt: skip
     """Streams of a region that must wait for more than a FIFO of ``depth`` holds, the cheapest to find first.
-    Statements that are ``padded`` make entries wherever there may be some, those that are ``hollow`` fibers."""
+    Statements that are ``padded`` make entries wherever there may be some, ``hollow`` ones fibers without entries."""
     room = depth // TOKENS_PER_ENTRY
     for drained in region.drained:
         number = drained.statement
@@ -115,7 +117,9 @@ def held_back(
     for reader, source, other in region.joined:
         lag = _lag(workload.program, loops, region, source, other)
         if lag is not None:
-            tokens = _most_tokens(workload, source, loops[source], lag, depth, source in padded, source in hollow)
+            tokens = _most_tokens(
+                workload, source, loops[source], lag, depth, source in padded, hollow.get(source, Hollow())
+            )
             tokens += lag == 0 and any(first <= source for first in whole)
             if tokens > depth:
                 yield Wait(tokens, source, reader)
@@ -214,13 +218,14 @@ def _in_step(program: Program, loops: Loops, statement: int) -> int | None:
 
 
 def _most_tokens(
-    workload: Workload, number: int, own: Loops, loops: int, depth: int, full: bool, hollow: bool
+    workload: Workload, number: int, own: Loops, loops: int, depth: int, full: bool, hollow: Hollow
 ) -> int:  # fmt: skip
     """Most tokens on the last level of a statement's result within one iteration of its first ``loops`` loops over it,
-    a number beyond ``depth`` if they are. ``full``, ``hollow``: of one that may have entries, fibers everywhere."""
+    a number beyond ``depth`` if they are. ``full``: of one that may have entries everywhere."""
     kept = workload.program.statements[number].target.indices
     entries = _largest_within(workload, number, own, loops, depth, full)
-    outer = sum(index in kept for index, _ in own.nest) - 1  # loops above the last level
+    nest = [loop for loop in own.nest if loop[0] in kept]
+    outer = len(nest) - 1  # loops above the last level
     if loops > outer:  # entry by entry
         return entries
     group, fiber = (_granules(own, kept, n) for n in (loops, outer))
@@ -229,11 +234,38 @@ def _most_tokens(
         math.prod([-(-within[i] // granule) for i, granule in _granules(own, kept, max(n, loops))])
         for n in (outer, outer - 1)
     )
-    if full or hollow:
+    if not full and entries < depth and any(i in hollow.dense for i, _ in nest[:loops]):
+        entries = _largest_after_none(workload, number, own, tuple(nest[:loops]), hollow.dense)
+    if full or hollow.unmet or any(i in hollow.dense for i, _ in nest[loops:outer]):
         return fibers + max(entries, above)  # fewer entries than fibers: the level above is longer
     if entries < depth < entries + fibers:
         return _largest_with_stops(workload, number, group, fiber)
     return entries + (fibers if entries < depth else 1)
+
+
+def _largest_after_none(
+    workload: Workload, number: int, own: Loops, nest: tuple[Loop, ...], dense: frozenset[str]
+) -> int:  # fmt: skip
+    """Most entries of a statement's result within one iteration of the loops ``nest`` over it and, before them,
+    iterations without any: a reduction tells of these only when it tells of those. ``dense``: indices of which it has
+    all coordinates, but of tiles only those with entries."""
+    target, tiles, extents = workload.program.statements[number].target, dict(own.tiles), workload.extents[number]
+    key = (target.tensor, nest, own.tiles, dense)
+    if key not in workload.group_sizes:
+        tensor = workload.tensor(target.tensor)
+        place, steps, whole = np.zeros(tensor.nnz, np.int64), 1, False
+        for index, part in nest:
+            at, tile = tensor.coords[target.indices.index(index)], tiles.get(index, extents[index])
+            step = -(-extents[index] // tile) if part == "tile" else tile
+            place, steps = place * step + (at // tile if part == "tile" else at % tile), steps * step
+            whole = whole or (part == "inner" and index in dense)
+            if not whole:
+                place = np.unique(place, return_inverse=True)[1]
+                steps = int(place.max(initial=-1)) + 1
+        groups, entries = np.unique(place, return_counts=True)
+        none = np.diff(groups, prepend=-1, append=steps) - 1
+        workload.group_sizes[key] = int((none + np.append(entries, 0)).max())
+    return workload.group_sizes[key]
 
 
 def _largest_with_stops(

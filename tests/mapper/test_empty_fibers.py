@@ -18,18 +18,20 @@ CSF, CSR = ("compressed", "compressed"), ("dense", "compressed")
 @pytest.mark.parametrize(
     ("text", "a", "kinds", "hollow"),
     [
-        ("Z(i,j) = relu(A(i,j))", SPARSE, CSF, set()),
-        ("Z(i,j) = relu(A(i,j))", SPARSE, CSR, {0}),
-        ("Z(i) = A(i,j) * A(i,j)", SPARSE, CSR, set()),
-        ("Z(i,j) = A(i,j) * B(i,j)", SPARSE, CSF, {0}),
-        ("Z(i,j) = A(i,j) * B(i,j)", FULL, CSF, set()),
-        ("Z(i,j) = A(i,j) + B(i,j)", SPARSE, CSF, set()),
-        ("Z(i,j) = A(i,j) + B(i,j)", SPARSE, CSR, {0}),
-        ("T(i,j) = relu(A(i,j))\nM(i) = max(j, T(i,j))\nZ(i,j) = T(i,j) .- M(i)", SPARSE, CSF, set()),
-        ("T(i,j) = relu(A(i,j))\nM(i) = max(j, T(i,j))\nZ(i,j) = T(i,j) .- M(i)", SPARSE, CSR, {0}),
+        ("Z(i,j) = relu(A(i,j))", SPARSE, CSF, {}),
+        ("Z(i,j) = relu(A(i,j))", SPARSE, CSR, {0: ({"i"}, False)}),
+        ("Z(i) = A(i,j) * A(i,j)", SPARSE, CSR, {0: (set(), True)}),
+        ("Z(i,j) = A(i,j) * B(i,j)", SPARSE, CSF, {0: (set(), True)}),
+        ("Z(i,j) = A(i,j) * B(i,j)", FULL, CSF, {}),
+        ("Z(i,j) = A(i,j) + B(i,j)", SPARSE, CSF, {}),
+        ("Z(i,j) = A(i,j) + B(i,j)", SPARSE, CSR, {0: ({"i"}, False)}),
+        ("T(i,j) = relu(A(i,j))\nM(i) = max(j, T(i,j))\nZ(i,j) = T(i,j) .- M(i)", SPARSE, CSF, {}),
+        ("T(i,j) = relu(A(i,j))\nM(i) = max(j, T(i,j))\nZ(i,j) = T(i,j) .- M(i)", SPARSE, CSR, {0: ({"i"}, False)}),
     ],
 )
-def test_hollow_statements(text: str, a: np.ndarray, kinds: tuple[str, ...], hollow: set[int]) -> None:
+def test_hollow_statements(
+    text: str, a: np.ndarray, kinds: tuple[str, ...], hollow: dict[int, tuple[set[str], bool]]
+) -> None:
     program = parse_program(text)
     tensors = {n: SparseTensor.from_dense(a if n == "A" else SPARSE) for n in program.inputs}
     formats = tuple((n, kinds if n == "A" else CSF) for n in (*program.inputs, "Z"))

@@ -105,6 +105,13 @@ def test_fibers_without_entries_have_stops(rows: str, needed: int) -> None:
     assert least_depths(*all_fused("Z(i,j) = softmax(i, j, S(i,j))", entries, rows)) == (needed, needed)
 
 
+@pytest.mark.parametrize("text", ["Z(i,j) = softmax(j, relu(S(i,j)))", "Z(i,j) = layernorm(j, relu(S(i,j)))"])
+@pytest.mark.parametrize(("rows", "needed"), [("compressed", 8 + 1), ("dense", 50 + 8 + 1)])
+def test_a_reduction_tells_of_empty_rows_with_the_next_row(text: str, rows: str, needed: int) -> None:
+    entries = np.where(np.isin(np.arange(70)[:, None], [9, 60, 61]), np.arange(1.0, 9.0), 0.0)
+    assert least_depths(*all_fused(text, entries, rows)) == (needed, needed)
+
+
 @pytest.mark.parametrize(
     "text",
     [
