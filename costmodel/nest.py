@@ -1,8 +1,8 @@
 """A statement under its loops: which prefixes are effectual at every depth, in every lane.
 
 Depth q of a nest means its first q loops. The joined stream at depth q carries the coordinates for which every
-operand (product) or some operand (sum) has a node at each of its levels among those loops; a sum or a dense map
-runs over the full extent of an index that an operand lacks.
+operand (product) or some operand (sum) has a node at each of its levels among those loops: an operand of a sum counts
+at all coordinates of an index that it lacks. A dense map runs over all coordinates.
 """
 
 from __future__ import annotations
@@ -279,8 +279,9 @@ class Nest:
     def _groups(self, depth: int) -> list[tuple[int, list[Leaf]]]:
         if self.statement.kind == "contract" or (self.statement.kind == "map" and not self.statement.universal):
             return [(1, self.leaves(depth))]
-        last = max((q for q in range(1, depth + 1) if self.loops[q - 1][0] not in self.statement.universal), default=0)
-        return self.counter.union(self.leaves(last))
+        if self.statement.kind == "map":
+            return [(1, [])]
+        return self.counter.union(self.leaves(depth))
 
     def _per_lane(self, groups: list[tuple[int, list[Leaf]]], depth: int) -> Floats:
         variables, fixed = self.variables(depth), self.fixed(depth)

@@ -118,7 +118,8 @@ class Side:
 @dataclass(frozen=True, slots=True)
 class Nest:
     """What a walk iterates over: ``loops`` with the extent of each and its tile extent (0: none); ``product``: operands
-    meet (else each may be absent); ``universal``: indices that run over their full extent; ``slices``: the lane's."""
+    meet (else each may be absent); ``universal``: indices that run over their full extent, in a sum under operands that
+    lack them; ``slices``: the lane's."""
 
     loops: tuple[Loop, ...]
     extents: dict[str, int]
@@ -186,8 +187,14 @@ def _work(nest: Nest, sides: Sequence[Side], q: int, block: _Block) -> Ints:
     loop = nest.loops[q]
     count = [s.levels[loop].below(n) for s, n in zip(sides, block.nodes, strict=True) if loop in s.levels]
     if loop[0] in nest.universal:
-        count.append(_extent(nest, loop, block))
+        count.append(np.where(_everywhere(sides, loop, block), _extent(nest, loop, block), 0))
     return np.asarray(np.min(count, axis=0) if nest.product else np.sum(count, axis=0))
+
+
+def _everywhere(sides: Sequence[Side], loop: Loop, block: _Block) -> npt.NDArray[np.bool_]:
+    """Prefixes under which all coordinates of a loop are walked: a side without its index is there, or all have it."""
+    lacking = [n >= 0 for s, n in zip(sides, block.nodes, strict=True) if all(i != loop[0] for i, _ in s.levels)]
+    return np.logical_or.reduce(lacking) if lacking else np.ones(block.size, bool)
 
 
 def _extent(nest: Nest, loop: Loop, block: _Block) -> Ints:
@@ -225,7 +232,7 @@ def _united(nest: Nest, sides: Sequence[Side], present: Sequence[int], loop: Loo
     """(prefix, coordinate) wherever some side has one, in order."""
     parts = [sides[n].levels[loop].expand(block.nodes[n])[:2] for n in present]
     if loop[0] in nest.universal:
-        size = _extent(nest, loop, block)
+        size = np.where(_everywhere(sides, loop, block), _extent(nest, loop, block), 0)
         which = np.repeat(np.arange(block.size), size)
         parts.append((which, np.arange(which.size) - np.repeat(np.cumsum(size) - size, size)))
     radix = nest.extents[loop[0]] + 1

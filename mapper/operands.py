@@ -53,6 +53,7 @@ class StoredOperand:
         self.name, self.tensor, self.loops, self.pattern = name, tensor, loops, pattern
         self._storage, self._residency, self._slices, self._machine = storage, residency, slices, machine
         (self.ref,) = build.add("root", f"root {name}")
+        self.crd: Stream | None = None  # of the last scan
         tiles = sum(part == "tile" for _, part in loops)
         self._load_before = loops[tiles] if residency == OVERBOOKED and loops else None
         self._load_after = loops[tiles - 1] if tiles and not self._load_before else None
@@ -79,8 +80,8 @@ class StoredOperand:
             level = self._storage.levels[self.loops.index(loop)]
             params |= level.params
             arrays = level.scan_arrays
-        crd, ref = build.add("scan", f"scan {self.name}.{loop_name(loop)}", [self.ref], 2, params, arrays)
-        return crd, ref
+        self.crd, ref = build.add("scan", f"scan {self.name}.{loop_name(loop)}", [self.ref], 2, params, arrays)
+        return self.crd, ref
 
     def accept(self, build: GraphBuilder, loop: Loop, payload: Stream, joined: bool) -> None:
         self.ref = payload
@@ -141,6 +142,7 @@ class StreamOperand:
     def __init__(self, name: str, loops: tuple[Loop, ...], crds: tuple[Stream, ...], val: Stream) -> None:
         self.name, self.loops, self._crds, self._val = name, loops, crds, val
         self.ref = val
+        self.crd: Stream | None = None  # of the last scan
         self._joined: int | None = None  # depth of the first join
 
     def scan(self, build: GraphBuilder, loop: Loop, joined: bool) -> tuple[Stream, Stream]:
@@ -150,8 +152,9 @@ class StreamOperand:
         if self._joined is not None:
             reads = [self.ref, raw, self._val if last else None, self._crds[depth - 1]]
             params = {"aligned": depth - 1 - self._joined}
-            crd, ref = build.add("stream_scan", f"select {self.name}.{loop_name(loop)}", reads, 2, params)
-            return crd, ref
+            self.crd, ref = build.add("stream_scan", f"select {self.name}.{loop_name(loop)}", reads, 2, params)
+            return self.crd, ref
+        self.crd = raw
         if last:
             return raw, self._val
         if joined:
@@ -169,32 +172,6 @@ class StreamOperand:
     def value(self, build: GraphBuilder) -> Stream:
         """The values that arrived, repeated over the loops below."""
         return self.ref
-
-
-class Universe:
-    """All coordinates of one index: makes a sum or a dense map iterate over the full extent."""
-
-    def __init__(
-        self, build: GraphBuilder, name: str, loops: tuple[Loop, ...], extent: int, tile: int,
-        slices: LaneSlices,
-    ) -> None:  # fmt: skip
-        self.name, self.loops, self._slices = name, loops, slices
-        tiles = -(-extent // tile) if tile else 1
-        inner = np.minimum(tile, extent - np.arange(tiles) * tile) if tile else np.array([extent])
-        outer = {"tile": np.array([0, tiles], np.int64)} if tile else {}
-        self._pos = {**outer, "inner": np.concatenate([[0], np.cumsum(inner)]).astype(np.int64)}
-        (self.ref,) = build.add("root", f"root {name}")
-
-    def scan(self, build: GraphBuilder, loop: Loop, joined: bool) -> tuple[Stream, Stream]:
-        name, limits = f"scan {self.name}.{loop_name(loop)}", lane_params(self._slices, loop)
-        crd, ref = build.add("scan", name, [self.ref], 2, limits, {"pos": self._pos[loop[1]]})
-        return crd, ref
-
-    def accept(self, build: GraphBuilder, loop: Loop, payload: Stream, joined: bool) -> None:
-        self.ref = payload
-
-    def needed_after(self, loop: Loop, nest: tuple[Loop, ...]) -> bool:
-        return any(later in self.loops for later in nest[nest.index(loop) + 1 :])
 
 
 def loop_name(loop: Loop) -> str:

@@ -23,11 +23,12 @@ from mapper.lanes import Slice, common_levels
 from mapper.locating import located
 from mapper.machine import Machine
 from mapper.mapping import Loop, Loops, Mapping
-from mapper.operands import LaneSlices, Operand, StoredOperand, StreamOperand, Universe, loop_name
+from mapper.operands import LaneSlices, Operand, StoredOperand, StreamOperand, loop_name
 from mapper.program import Access, Statement
 from mapper.regions import renaming, stream_nest
 from mapper.schedule import Region
 from mapper.storage import Layout, Storage, layout_of
+from mapper.universe import Universe, universes
 from mapper.workload import Workload
 
 StorageOf = Callable[[str, Layout], Storage]
@@ -42,6 +43,9 @@ class Result:
     val: Stream
     may_hold_empty: bool
 
+
+JOINED_SIDES = 8
+"""Streams that one join takes."""
 
 Lanes = tuple[int, ...]
 """Number of the lane along each parallel index."""
@@ -104,9 +108,10 @@ class RegionLowering:
             self._operand(number, n, access, loops, lanes, slices, suffix)
             for n, access in enumerate(statement.operands)
         ]
-        everywhere: list[Operand] = [*operands, *self._universes(number, statement, loops, slices, suffix)]
+        every = universes(self._build, self._workload, number, operands, loops, slices, suffix)
         join = "intersect" if statement.kind == "contract" else "union"
-        crds = self._iterate(f"S{number}", join, loops.nest, everywhere, suffix, self._located(number, operands))
+        found = self._located(number, operands)
+        crds = self._iterate(f"S{number}", join, loops.nest, [*operands, *every], suffix, found)
         val = self._compute(number, statement, operands, suffix)
         return self._reduce(number, statement, loops, crds, val, suffix)
 
@@ -177,16 +182,6 @@ class RegionLowering:
         levels = (*parts[0].crds[:common], *(crds[loop] for loop in nest[common:]))
         return Result(levels, val, False)
 
-    def _universes(
-        self, number: int, statement: Statement, loops: Loops, slices: LaneSlices, suffix: str
-    ) -> list[Universe]:
-        extents, tiles = self._workload.extents[number], dict(loops.tiles)
-        return [
-            Universe(self._build, f"all {i} in S{number}{suffix}", own, extents[i], tiles.get(i, 0), slices)
-            for i in statement.universal
-            for own in [tuple(loop for loop in loops.nest if loop[0] == i)]
-        ]
-
     def _iterate(
         self, name: str, join: str, nest: tuple[Loop, ...], operands: Sequence[Operand], suffix: str,
         located: dict[Loop, list[StoredOperand]] | None = None,
@@ -196,12 +191,13 @@ class RegionLowering:
             label = f"{name}.{loop_name(loop)}{suffix}"
             found = (located or {}).get(loop, [])
             present = [o for o in operands if loop in o.loops and o not in found]
+            behind = [o for o in present if isinstance(o, Universe) and o.follows(loop)]
+            present = [*(o for o in present if o not in behind), *behind]
             joined = len(present) > 1
             scans = [o.scan(self._build, loop, joined) for o in present]
             crd, payloads = scans[0][0], [ref for _, ref in scans]
             if joined:
-                reads = [*(c for c, _ in scans), *payloads]
-                crd, *payloads = self._build.add(join, f"{join} {label}", reads, len(present) + 1)
+                crd, payloads = self._join(join, label, scans)
             crds[loop] = crd
             for operand, payload in zip(present, payloads, strict=True):
                 operand.accept(self._build, loop, payload, joined)
@@ -215,6 +211,17 @@ class RegionLowering:
             for operand in found:
                 operand.locate(self._build, loop, crd)
         return crds
+
+    def _join(self, join: str, label: str, scans: list[tuple[Stream, Stream]]) -> tuple[Stream, list[Stream]]:
+        """Coordinates and payloads of a join. Universes that follow operands come last and add no coordinates: those
+        for which it has no side left meet what comes out of it, one by one."""
+        first, others = scans[:JOINED_SIDES], scans[JOINED_SIDES:]
+        reads = [*(crd for crd, _ in first), *(ref for _, ref in first)]
+        crd, *payloads = self._build.add(join, f"{join} {label}", reads, len(first) + 1)
+        for n, (own, ref) in enumerate(others):
+            reads = [crd, own, payloads[0], ref]
+            payloads.append(self._build.add("union", f"union {label}.{n}", reads, 3)[2])
+        return crd, payloads
 
     def _compute(
         self, number: int, statement: Statement, operands: Sequence[StoredOperand | StreamOperand], suffix: str

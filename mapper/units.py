@@ -16,6 +16,7 @@ from mapper.lowering import lane_units, sum_units
 from mapper.machine import Machine
 from mapper.mapping import Mapping
 from mapper.program import Edge, Program
+from mapper.region_lowering import JOINED_SIDES
 from mapper.regions import fused_edges, region_label, stored_tensors, stream_nest
 from mapper.violation import Violation
 from mapper.workload import Workload
@@ -72,7 +73,9 @@ def most_units(program: Program, statements: tuple[int, ...], joins: str) -> Cou
     leaving = {e.tensor for e in program.edges if e not in fused}.union(program.outputs)
     for number in statements:
         statement, streamed = program.statements[number], {e.operand for e in fused if e.consumer == number}
-        loops, all_of = 2 * len(statement.indices), len(statement.universal)
+        loops, operands = 2 * len(statement.indices), statement.operands
+        lacking = sum(i not in access.indices for access in operands for i in statement.universal)
+        all_of = lacking or len(statement.universal)
         stored = [access for n, access in enumerate(statement.operands) if n not in streamed]
         read = Counter(index for access in statement.operands for index in access.indices)
         shared, written = 2 * sum(n > 1 for n in read.values()), 2 * len(statement.target.indices)
@@ -86,7 +89,8 @@ def most_units(program: Program, statements: tuple[int, ...], joins: str) -> Cou
             map=sum(a.pattern for a in statement.operands) + (statement.kind == "map")
             + (statement.reduction == "mean") + (-1 in statement.signs[:1]),
             intersect=shared if statement.kind == "contract" else 0,
-            union=(0 if statement.kind == "contract" else loops) + (written if reduced else 0),
+            union=(0 if statement.kind == "contract" else loops) + (written if reduced else 0)
+            + (loops * all_of if len(operands) + all_of > JOINED_SIDES else 0),
         )  # fmt: skip
     return _ported(most)
 

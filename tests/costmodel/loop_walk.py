@@ -125,7 +125,8 @@ class _Walk:
             joined = set.intersection(*sides.values())
         else:
             joined = set().union(*sides.values())
-            if loop[0] in self.universal:
+            lacking = [n for n, o in enumerate(self.operands) if all(i != loop[0] for i, _ in o.levels)]
+            if loop[0] in self.universal and (not lacking or any(nodes[n] is not None for n in lacking)):
                 joined |= {c for c in range(self._extent(loop, at)) if self._in_lane(loop, c)}
         for c in sorted(joined):
             self.found.prefixes[depth + 1] += 1

@@ -108,6 +108,23 @@ def test_random_mappings(text: str) -> None:
     assert overflowing
 
 
+@pytest.mark.parametrize("text", ["Z(i,j) = A(i,j) + b(i)", "Z(i,j) = b(i) - c(j) + A(i,j)"])
+def test_a_sum_with_broadcasts_is_written_as_large_as_predicted(text: str) -> None:
+    rng, program = np.random.default_rng(3), parse_program(text)
+    shapes, every = {"A": (40, 30), "b": (40,), "c": (30,)}, ("uniform", {"density": 0.1})
+    tensors = {n: generate(every[0], seed=5, shape=shapes[n], **every[1]) for n in program.inputs}
+    workload, statistics = Workload(program, tensors), Statistics()
+    space = MappingSpace(workload, RDA, SpaceLimits(residency=("none",)))
+    for _ in range(40):
+        mapping = space.sample(rng)
+        (profile,) = simulated(workload, mapping, RDA)
+        written = sum(r.values_bytes + r.metadata_bytes for r in profile.traffic if r.direction == "write")
+        found = estimate(workload, mapping, RDA, statistics=statistics)
+        assert sum(t.bytes for t in found.traffic if t.direction == "write") == pytest.approx(written), mapping
+        read = sum(r.values_bytes + r.metadata_bytes for r in profile.traffic if r.direction == "read")
+        assert sum(t.bytes for t in found.traffic if t.direction == "read") == pytest.approx(read), mapping
+
+
 def test_nothing_starts_before_whole_operands_are_loaded() -> None:
     """Two full matrices that are not tiled take about as long to load as their products, which wait for them."""
     full = {"A": ("dense", {"shape": (24, 900)}), "B": ("dense", {"shape": (900, 1)})}

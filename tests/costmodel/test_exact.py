@@ -95,6 +95,12 @@ SPACES = {
         "B": ("dense", {"shape": (20, 6)}),
         "C": ("dense", {"shape": (16, 6)}),
     },
+    "Z(i,k) = (A(i,j) + b(i) - c(j)) * W(j,k)": {
+        "A": ("uniform", {"shape": (30, 20), "density": 0.05}),
+        "b": ("uniform", {"shape": (30,), "density": 0.2}),
+        "c": ("uniform", {"shape": (20,), "density": 0.2}),
+        "W": ("uniform", {"shape": (20, 8), "density": 0.4}),
+    },
 }  # fmt: skip
 
 

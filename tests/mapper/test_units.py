@@ -21,6 +21,7 @@ A, B, C = uniform((9, 8), 0.4, 1), uniform((8, 7), 0.4, 2), uniform((9, 7), 0.5,
 PROGRAMS = {
     "product": "Z(i,j) = A(i,k) * B(k,j)",
     "sums of broadcasts": "T(i,j) = A(i,k) * B(k,j)\nU(i) = sum(j, T(i,j))\nZ(i,j) = C(i,j) - U(i)",
+    "sums that meet in more than one join": "Z(i,j,k) = A(i,j) + C(i,k) - A(i,j) + C(i,k) - A(i,j)",
     "negative first": "Z(i,j) = -C(i,j) + A(i,k) * B(k,j)",
     "mean": "T(i,j) = A(i,k) * B(k,j)\nZ(i) = mean(j, T(i,j))",
     "softmax under a mask": "S(i,j) = A(i,k) * B(k,j) * pattern(C(i,j))\nZ(i,j) = softmax(j, S(i,j))",

@@ -16,6 +16,7 @@ from mapper.mapping import Loops, Mapping
 from mapper.notation import parse_einsum, parse_program
 from mapper.space import MappingSpace
 from mapper.space_limits import SpaceLimits
+from mapper.synthetic import uniform
 from mapper.tensor import SparseTensor
 from mapper.workload import Workload
 from tuner.evaluate import StorageCache, evaluate
@@ -160,6 +161,32 @@ def test_a_fused_pattern_in_a_sum_counts_where_something_is_stored(text: str, ex
         result = evaluate(workload, space.sample(rng), RDA, Limits())
         assert result.failure is None, result.failure
         assert result.outputs["Z"].to_dense().tolist() == expected
+
+
+@pytest.mark.parametrize("case", range(40))
+def test_sums_store_what_some_operand_stores(case: int) -> None:
+    """Operands that lack indices, stored or streams, under any loops: no explicit zeros where none of them is."""
+    rng = np.random.default_rng([6, case])
+    letters = "ijk"[: int(rng.integers(2, 4))]
+    extents = {i: int(rng.integers(1, 8)) for i in letters}
+    indices = ["".join(rng.permutation(list(letters))[: int(rng.integers(1, 4))]) for _ in range(rng.integers(2, 6))]
+    accesses = [f"{name}({','.join(own)})" for name, own in zip("ABCDE", indices, strict=False)]
+    fused = rng.random(len(indices)) < 0.3
+    lines = [f"T{a} = 2 * {a}" for a, made in zip(accesses, fused, strict=True) if made]
+    target = ",".join(rng.permutation(sorted(set("".join(indices)))))
+    lines += [f"S({target}) = " + " + ".join(f"T{a}" if made else a for a, made in zip(accesses, fused, strict=True))]
+    lines += [f"Z({target}) = softmax({target[0]}, S({target}))"] * int(rng.integers(2))
+    shapes = {name: tuple(extents[i] for i in own) for name, own in zip("ABCDE", indices, strict=False)}
+    tensors = {name: uniform(shape, float(rng.choice([0.05, 0.2, 0.5])), case) for name, shape in shapes.items()}
+    workload = Workload(parse_program("\n".join(lines)), tensors)
+    space = MappingSpace(workload, RDA, SpaceLimits(tiles={i: (0, 2, 3) for i in target if i in letters}))
+    for _ in range(MAPPINGS):
+        mapping = space.sample(rng)
+        result = evaluate(workload, mapping, RDA, Limits())
+        assert result.failure is None, (result.failure, mapping)
+        if not any(pads(kinds) for _, kinds in mapping.formats):
+            (output,) = workload.program.outputs
+            np.testing.assert_array_equal(result.outputs[output].coords, workload.computed[output].coords)
 
 
 def test_lanes_over_three_indices() -> None:
