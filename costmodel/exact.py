@@ -25,6 +25,7 @@ from mapper.residency import OVERBOOKED
 from mapper.schedule import Conversion, Region, schedule
 from mapper.storage import Layout, Storage, layout_of, store_tensor
 from mapper.tensor import SparseTensor
+from mapper.windows import in_place
 from mapper.workload import Workload
 
 Stored = Callable[[SparseTensor, Layout], Storage]
@@ -47,15 +48,18 @@ def count_traffic(
     store = stored or (lambda tensor, layout: store_tensor(tensor, layout, machine))
     patterns: dict[str, SparseTensor] = {}  # of results with more entries than the oracle's
     passed = Passed()
+    views: dict[str, Conversion] = {}  # windows that are read in place
     found: list[TensorTraffic] = []
     for step in schedule(workload.program, mapping).steps:
-        if isinstance(step, Conversion):
-            tensor = patterns.get(step.tensor, workload.tensor(step.tensor))
-            for way, layout in (("read", step.source), ("write", step.result)):
-                found.append(_moved(step.tensor, "convert", way, store(tensor, layout)))
-        else:
+        if isinstance(step, Region):
             for number in step.statements:
-                found += _Statement(workload, mapping, machine, step, number, store, patterns, passed).run()
+                found += _Statement(workload, mapping, machine, step, number, store, patterns, passed, views).run()
+        elif step.in_place:
+            views[step.made] = step
+        else:
+            for way, name, layout in (("read", step.tensor, step.source), ("write", step.made, step.result)):
+                tensor = patterns.get(name, workload.tensor(name))
+                found.append(_moved(name, "convert", way, store(tensor, layout)))
     return summed(found)
 
 
@@ -68,10 +72,10 @@ class _Statement:
 
     def __init__(
         self, workload: Workload, mapping: Mapping, machine: Machine, region: Region, number: int, store: Stored,
-        patterns: dict[str, SparseTensor], passed: Passed,
+        patterns: dict[str, SparseTensor], passed: Passed, views: dict[str, Conversion],
     ) -> None:  # fmt: skip
         self.workload, self.mapping, self.machine, self.region = workload, mapping, machine, region
-        self.number, self.store, self.patterns, self.passed = number, store, patterns, passed
+        self.number, self.store, self.patterns, self.passed, self.views = number, store, patterns, passed, views
         self.statement, self.plan = workload.program.statements[number], mapping.loops[number]
         self.loops, self.kept, self.tiles = self.plan.nest, self.statement.target.indices, dict(self.plan.tiles)
         self.blocks = block_plan(workload, mapping, machine, number)
@@ -106,7 +110,7 @@ class _Statement:
             for n, side in enumerate(sides):
                 if side.load_depth is not None:
                     values, metadata = fetched_bytes(visits[n], self.storages[n], self.mapping.residency, self.machine)
-                    name = self.statement.operands[n].tensor
+                    name = self.workload.program.stored_as(self.statement.operands[n].tensor)
                     found.append(TensorTraffic(name, "load", "read", values, metadata))
             if sink is not None:
                 runs += sink.finish()
@@ -134,7 +138,8 @@ class _Statement:
         tensor = self.patterns.get(access.tensor, self.workload.tensor(access.tensor))
         kinds = self.mapping.kinds(access.tensor) if n not in self.streamed else (COMPRESSED,) * tensor.ndim
         dtype = self.mapping.dtype(access.tensor) if n not in self.streamed else "fp32"
-        return self.store(tensor, layout_of(access, self.plan, kinds, dtype))
+        stored, view = self.store(tensor, layout_of(access, self.plan, kinds, dtype)), self.views.get(access.tensor)
+        return stored if view is None else in_place(self.workload, view, tensor, stored, self.store)
 
     def _side(self, n: int, lane: dict[Loop, Slice] | None = None) -> Side:
         own = tuple(loop for loop in self.loops if loop[0] in self.statement.operands[n].indices)

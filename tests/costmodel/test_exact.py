@@ -120,6 +120,29 @@ def test_equal_to_the_simulator_over_whole_spaces(text: str) -> None:
             assert counted_traffic(workload, mapping, machine) == expected, mapping
 
 
+@pytest.mark.parametrize(
+    ("text", "shapes"),
+    [
+        ("Z(o,p) = X(c,2*p+r-1) * W(o,c,r)", {"X": (3, 11), "W": (4, 3, 3)}),
+        ("Z(o,p,q) = X(c,p+r,q+s) * W(o,c,r,s)", {"X": (2, 7, 6), "W": (3, 2, 2, 2)}),
+        ("Z(p) = X(4*p) * W(p)", {"X": (40,), "W": (10,)}),
+    ],
+)
+def test_windows_stored_and_read_in_place(text: str, shapes: dict[str, tuple[int, ...]]) -> None:
+    """A view writes what it makes; read in place nothing is converted and the boxes of its operand are loaded."""
+    rng, ran = np.random.default_rng(12), set()
+    tensors = {n: generate("uniform", seed=k, shape=s, density=0.5) for k, (n, s) in enumerate(shapes.items())}
+    workload = Workload(parse_program(text), tensors)
+    space = MappingSpace(workload, RDA, SpaceLimits(residency=tuple(RESIDENCIES), max_lanes=2))
+    for _ in range(25):
+        mapping = space.sample(rng)
+        result = evaluate(workload, mapping, RDA, Limits())
+        if result.failure is None:
+            assert sum(t.bytes for t in count_traffic(workload, mapping, RDA)) == result.traffic_bytes
+            ran.add(mapping.variant)
+    assert ran == {"", "T1 in place"}
+
+
 @pytest.mark.parametrize("partition", PARTITIONS)
 @pytest.mark.parametrize("made", ["jki", "kji", "kij", "ijk"])
 def test_a_lane_gets_from_an_accumulator_what_it_has_alone(made: str, partition: str) -> None:
