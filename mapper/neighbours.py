@@ -1,8 +1,9 @@
 """Neighbourhood: the mappings one knob away from a mapping, for local search and for advice.
 
 One knob is: two neighbouring loops of a region swapped, or two of its tile loops; a tile one step larger or smaller, a
-tile loop made or removed; lanes doubled, halved or moved to another index; how lanes share coordinates; the format of
-a tensor; residency; a machine field, one value up or down; an edge cut or fused; another rewriting of the program.
+tile loop made or removed; lanes doubled, halved or moved to another index; how lanes share coordinates; the format of a
+tensor; residency; how products meet dense levels; a machine field, one value up or down; an edge cut or fused; another
+rewriting of the program.
 
 Each of these can be undone by one of its kind, but for three that lose what was chosen: a tile loop that is removed
 forgets where it stood, regions that are joined what they did not share, and a rewriting begins from its default.

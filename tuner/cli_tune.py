@@ -18,7 +18,9 @@ def tune(
         bool,
         typer.Option("--restart", help="Delete the stored study of this specification, else of this name; begin anew."),
     ] = False,
-    fork: Annotated[bool, typer.Option("--fork", help="Keep the stored study and begin a new one beside it.")] = False,
+    fork: Annotated[
+        bool, typer.Option("--fork", help="Keep a stored study of another specification; begin anew beside it.")
+    ] = False,
     workers: Annotated[
         int | None, typer.Option("--workers", min=1, help="Worker processes; never changes results.")
     ] = None,

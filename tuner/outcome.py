@@ -36,8 +36,8 @@ class Outcome:
 
     @property
     def failed(self) -> bool:
-        """Whether simulations failed, and none succeeded."""
-        return bool(self.failures) and not self.counts.get("simulated")
+        """Whether no simulation succeeded."""
+        return not self.counts.get("simulated")
 
 
 def outcome(contents: StudyContents, reason: str) -> Outcome:
