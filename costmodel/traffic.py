@@ -207,12 +207,11 @@ def _spills(nest: Nest, reduction: Reduction, machine: Machine, label: str) -> l
     runs, drains = per_lane(spilled / capacity), per_lane((spilled > 0).astype(np.float64))
     size, burst = capacity * entry, machine.dram_burst_bytes
     written = runs * (burst + size - math.gcd(size, burst))  # one behind the other, wherever bursts begin
-    total = float(per_lane(spilled).sum())
-    found = []
+    total, found = float(per_lane(spilled).sum()), []
+    values, metadata = total * machine.value_bytes, total * machine.coordinate_bytes * keys
     for way, turns, moved in (
         ("write", runs, written), ("read", drains, per_lane(_in_bursts(spilled * entry, machine)))
     ):  # fmt: skip
-        values, metadata = total * machine.value_bytes, total * machine.coordinate_bytes * keys
         traffic = TensorTraffic(tensor, "spill", way, values, metadata)
         found.append(Transfer(traffic, float(turns.sum()), float(moved.sum()), turns, f"spill {tensor} of {label}"))
     return found

@@ -92,10 +92,7 @@ class Tally:
         self.stops = [np.zeros(nest.lanes)]
         for q in depths:  # a stop per fiber, empty ones included
             self.stops.append(np.maximum(self.prefixes[q - 1], self.stops[q - 1]))
-        self.unread = set[int]()  # operands whose values nobody wants
-        if (nest.statement.kind, nest.statement.combine) == ("contract", "mul"):  # a pattern only selects
-            patterns = [n for n, o in enumerate(nest.operands) if o.access.pattern]
-            self.unread = set(patterns if len(patterns) < len(nest.operands) else patterns[1:])
+        self.unread = set(range(len(nest.operands))).difference(nest.statement.valued)
         self.units: list[Unit] = []
         self.comparisons = 0.0
 
@@ -191,7 +188,7 @@ class Tally:
         full, statement = self.stream(self.depth), self.nest.statement
         tokens = float(full.sum())
         conflicts = max(0.0, self.machine.bank_read_cycles / self.machine.buffer_banks - 1.0)  # if banks take turns
-        read = [o for n, o in enumerate(self.nest.operands) if n not in self.unread]
+        read = [self.nest.operands[n] for n in statement.valued]
         for operand in read:
             if operand.stored:
                 own = max((q for q, loop in enumerate(self.nest.loops, 1) if loop in operand.loops), default=0)

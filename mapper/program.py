@@ -97,10 +97,19 @@ class Statement:
 
     @cached_property
     def universal(self) -> tuple[str, ...]:
-        """Indices that run over their full extent, whatever is stored."""
+        """Indices that run over their full extent: of a map whatever is stored, of a sum under each operand that lacks
+        one."""
         if self.kind == "add":
             return tuple(i for i in self.indices if any(i not in operand.indices for operand in self.operands))
         return self.indices if self.kind == "map" and self.function not in ZERO_PRESERVING else ()
+
+    @cached_property
+    def valued(self) -> tuple[int, ...]:
+        """Operands whose values count: in a product a pattern only selects."""
+        every = tuple(range(len(self.operands)))
+        if (self.kind, self.combine) != ("contract", "mul"):
+            return every
+        return tuple(n for n in every if not self.operands[n].pattern) or every[:1]
 
     def __str__(self) -> str:
         match self.kind:

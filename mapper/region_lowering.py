@@ -150,7 +150,7 @@ class RegionLowering:
                 made = stream_nest(program, edge.producer, self._mapping.loops[edge.producer])
                 result, name = self._results[edge.producer, lanes], f"{access.tensor} in S{number}{suffix}"
                 val = result.val
-                if access.pattern and n in _valued(program.statements[number]):  # a union would add what is not stored
+                if access.pattern and n in program.statements[number].valued:  # a union would add what is not stored
                     (val,) = self._build.add("map", f"ones {name}", [val], 1, {"op": "one"})
                 return StreamOperand(name, tuple((names[i], part) for i, part in made), result.crds, val)
         kinds, dtype = self._mapping.kinds(access.tensor), self._mapping.dtype(access.tensor)
@@ -232,7 +232,7 @@ class RegionLowering:
             params = {"op": op, "factor": statement.factor}
             reads = [operands[0].value(self._build)]
             return self._build.add("map", f"{statement.function} {label}", reads, 1, params)[0]
-        values = [operands[n].value(self._build) for n in _valued(statement)]
+        values = [operands[n].value(self._build) for n in statement.valued]
         result = values[0]
         signs = statement.signs or (1,) * len(values)
         if signs[0] < 0:
@@ -324,14 +324,6 @@ class RegionLowering:
         name = f"drop {statement.target.tensor}{suffix}"
         crd, val = self._build.add("drop_empty", name, [result.crds[-1], result.val], 2)
         return Result((*result.crds[:-1], crd), val, False)
-
-
-def _valued(statement: Statement) -> tuple[int, ...]:
-    """Operands whose values count: in a product a pattern only selects."""
-    every = tuple(range(len(statement.operands)))
-    if (statement.kind, statement.combine) != ("contract", "mul"):
-        return every
-    return tuple(n for n in every if not statement.operands[n].pattern) or every[:1]
 
 
 def _suffix(lanes: Lanes, counts: Sequence[int]) -> str:

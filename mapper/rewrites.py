@@ -304,7 +304,7 @@ class _Lifting:
         names = dict(names)
         for index in statement.reduced:
             names[index] = self._index(index, names)
-        alone = {*self.driver.indices} <= {*self.foreign, *own}  # else the driver's pattern would be summed over
+        stays = {*self.driver.indices} <= {*self.foreign, *own}  # else the driver's pattern would be summed over
         operands = []
         driven = False
         for access in statement.operands:
@@ -318,7 +318,7 @@ class _Lifting:
                 operands.append(below)
                 driven = True
             elif statement.kind == "add":
-                if not alone:
+                if not stays:
                     return None
                 kept = tuple(dict.fromkeys((*self.foreign, *self.driver.indices, *renamed.indices)))
                 target_access = Access(_fresh_name(access.tensor, self.taken), kept)
@@ -328,7 +328,7 @@ class _Lifting:
             else:
                 operands.append(renamed)
         if not driven:
-            if statement.kind != "contract" or statement.combine != "mul" or not alone:
+            if statement.kind != "contract" or statement.combine != "mul" or not stays:
                 return None
             operands.insert(0, replace(self.driver, pattern=True))
         target = Access(_fresh_name(statement.target.tensor, self.taken), (*self.foreign, *own))
