@@ -104,3 +104,11 @@ def test_a_study_whose_simulations_all_fail_says_why(tmp_path: Path) -> None:
     shown = run(tmp_path, "study", "show", "small").stdout
     assert "simulations that failed" in shown
     assert "limit:cycles" in shown
+
+
+def test_a_study_in_which_nothing_may_be_simulated_fails(tmp_path: Path) -> None:
+    text = SPEC.replace("search: {", "search: {descents: 0, ") + "constraints: {latency_cycles: 1}\n"
+    done = run(tmp_path, "tune", write(tmp_path, text), "--quiet")
+    assert done.returncode == 1
+    assert "nothing within budgets and limits in 25 batches in a row" in done.stdout
+    assert "no best mapping: no mapping was simulated to its end" in done.stdout
