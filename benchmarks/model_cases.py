@@ -26,7 +26,7 @@ from studies.spec import spec_from_values
 EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
 
 COLUMNS = {"SpMM": 16, "SDDMM": 8, "TTM": 8, "MTTKRP": 8}
-"""Extent of the dense index."""
+"""Extent of the dense index, where a case says none."""
 
 PRODUCT = "Z(i,j) = A(i,k) * B(k,j)"
 PRODUCT_ORDERS = (("i", "j", "k"), ("i", "k", "j"), ("k", "i", "j"), ("k", "j", "i"))
@@ -47,11 +47,13 @@ MODELS: dict[str, dict[str, int]] = {
 
 @dataclass(frozen=True)
 class Case:
-    """One kernel on one data set; ``model`` of several statements that may be fused."""
+    """One kernel on one data set; ``model`` of several statements that may be fused. ``columns``: extent of the dense
+    index."""
 
     kernel: str
     data: str
     files: tuple[Path, ...]
+    columns: int | None = None
 
     @property
     def model(self) -> bool:
@@ -100,7 +102,7 @@ class Case:
         if self.kernel == "attention":
             data = {"M": x, "Q": dense(x.shape[0], 8), "K": dense(8, x.shape[1]), "V": dense(x.shape[1], 8)}
             return Workload(parse_program(ATTENTION), data)
-        columns = COLUMNS[self.kernel]
+        columns = self.columns or COLUMNS[self.kernel]
         if self.kernel == "SpMM":
             return Workload(parse_program("Z(i,j) = A(i,k) * B(k,j)"), {"A": x, "B": dense(x.shape[1], columns)})
         if self.kernel == "SDDMM":

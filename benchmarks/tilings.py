@@ -2,8 +2,8 @@
 
     python benchmarks/tilings.py [--quick] [--json FILE] [--question NAME]
 
-* ``tilings``: SpMSpM A * A (A * A^T where A is not square) on matrices, MTTKRP and TTM (rank 16) on tensors, under
-  two settings: ``extensor`` (buffers of 60 KiB per operand tile, an accumulator of 64 KiB, 64-bit values, 68 bytes
+* ``tilings``: SpMSpM A * A (A times its transpose, or that times A, where A is not square) on all matrices, MTTKRP and
+  TTM (rank 16) on all tensors of ``model_cases``, under two settings: ``extensor`` (buffers of 60 KiB per operand tile, an accumulator of 64 KiB, 64-bit values, 68 bytes
   per cycle) and ``sam``, the memory of SAM's tiling study (70,000 bytes per tile, 16-bit values and coordinates, a
   dense tile of 128 x 128 of the result, same bandwidth). Every method has the same buffers and formats, one tile of
   an operand at a time (``residency: none``; Tailors: overbooked), and the better of two orders of tile loops. On
@@ -29,31 +29,22 @@ import math
 import sys
 import time
 from collections.abc import Callable, Iterator
-from functools import lru_cache, partial
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 ROOT = Path(__file__).resolve().parent.parent
-sys.path[:0] = [str(ROOT)]
+sys.path[:0] = [str(ROOT), str(ROOT / "benchmarks")]
 
-MATRICES = (
-    "cora_adj.mtx.gz", "citeseer_adj.mtx.gz", "cora_ml_adj.mtx.gz", "p2p-Gnutella09.mtx.gz", "add32.mtx.gz",
-    "airfoil.mtx.gz", "whitaker3.mtx.gz", "orsreg_1.mtx.gz", "cryg2500.mtx.gz", "cage8.mtx.gz", "qh1484.mtx.gz",
-    "e05r0500.mtx.gz", "lp_ship04l.mtx.gz", "ex6.mtx.gz", "pubmed_adj.mtx.gz", "facebook_combined.mtx.gz",
-    "wiki-Vote.mtx.gz", "n1024-l1.mtx.gz", "bcsstk13.mtx.gz", "memplus.mtx.gz", "p2p-Gnutella31.mtx.gz",
-    "ca-CondMat.mtx.gz",
-)  # fmt: skip
-TENSORS = (
-    "nations.tns.gz", "umls.tns.gz", "kinships.tns.gz", "wn18rr.tns.gz", "jf17k-3.tns.gz", "nell-995.tns.gz",
-    "fb15k-237.tns.gz",
-)  # fmt: skip
-QUICK = (4, 2)
-"""Matrices and tensors of a quick run."""
+from model_cases import Case, cases
 
 OURS, KEPT = "ours", "ours_lru"
 """Our tilings where no tile stays, and where recently used ones may."""
+
+KERNELS = ("SpMSpM", "MTTKRP", "TTM")
 
 RANK, LANES = 16, 128
 GRID = (1, 8, 32, 128, 256, 512, 1024, 0)
@@ -62,44 +53,12 @@ GRID = (1, 8, 32, 128, 256, 512, 1024, 0)
 Row = dict[str, Any]
 
 
-@lru_cache(maxsize=1)
-def product(name: str) -> Any:
-    """The workload A * A, or A * A^T."""
-    from mapper.datasets import find_data, load_tensor
-    from mapper.notation import parse_program
-    from mapper.tensor import SparseTensor
-    from mapper.workload import Workload
-
-    a = load_tensor(find_data(name, None))
-    b = a if a.shape[0] == a.shape[1] else SparseTensor.from_coo(a.shape[::-1], a.coords[::-1], a.values)
-    return Workload(parse_program("Z(i,j) = A(i,k) * B(k,j)"), {"A": a, "B": b})
-
-
-@lru_cache(maxsize=1)
-def tensor_kernels(name: str) -> dict[str, Any]:
-    """MTTKRP and TTM of a tensor of three modes, nothing of others."""
-    from mapper.datasets import find_data, load_tensor
-    from mapper.notation import parse_program
-    from mapper.synthetic import generate
-    from mapper.workload import Workload
-
-    x = load_tensor(find_data(name, None))
-    if x.ndim != 3:
-        return {}
-    b, c = (generate("dense", shape=(x.shape[m], RANK), seed=m) for m in (1, 2))
-    return {
-        "MTTKRP": Workload(parse_program("Z(i,r) = X(i,j,k) * B(j,r) * C(k,r)"), {"X": x, "B": b, "C": c}),
-        "TTM": Workload(parse_program("Z(i,j,r) = X(i,j,k) * C(k,r)"), {"X": x, "C": c}),
-    }
-
-
-def orders_of(kernel: str) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+def orders_of(kernel: str, indices: tuple[str, ...]) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
     """Order of the inner loops, and the two orders of tile loops that every method has."""
-    return {
-        "SpMSpM": (("i", "k", "j"), [("i", "k", "j"), ("i", "j", "k")]),
-        "MTTKRP": (("i", "j", "k", "r"), [("r", "i", "j", "k"), ("i", "j", "k", "r")]),
-        "TTM": (("i", "j", "k", "r"), [("r", "i", "j", "k"), ("i", "j", "k", "r")]),
-    }[kernel]
+    if kernel == "SpMSpM":
+        return ("i", "k", "j"), [("i", "k", "j"), ("i", "j", "k")]
+    modes = tuple(i for i in indices if i != "r")
+    return (*modes, "r"), [("r", *modes), (*modes, "r")]
 
 
 def settings() -> dict[str, Any]:
@@ -111,14 +70,15 @@ def settings() -> dict[str, Any]:
     return {"extensor": extensor, "sam": extensor.with_fields(**narrow, buffer_bytes=70_000, accumulator_bytes=98_304)}
 
 
-def compared(name: str, kernel: str, workload: Any, setting: str, machine: Any) -> Row:
+def compared(case: Case, setting: str, machine: Any) -> Row:
     """Bytes of every method."""
     from costmodel import Statistics
     from costmodel.baselines import BASELINES
     from costmodel.dynamic_tiling import dynamic_traffic
     from costmodel.tile_search import Frame, best_tiling, search_shape
 
-    inner, orders = orders_of(kernel)
+    workload, kernel = case.workload, case.kernel
+    inner, orders = orders_of(kernel, workload.program.statements[0].indices)
     frames = [Frame(workload, machine, inner, tiles, statistics=Statistics()) for tiles in orders]
     started, moved, loads = time.perf_counter(), dict[str, float](), dict[str, float]()
     shapes: Row = {}
@@ -140,8 +100,8 @@ def compared(name: str, kernel: str, workload: Any, setting: str, machine: Any) 
     floor = workload.effectual_multiplies / LANES
     cycles = {method: max(b / machine.bytes_per_cycle, floor) for method, b in moved.items()}
     return {
-        "question": "tilings", "setting": setting, "data": name, "kernel": kernel, "bytes": moved, "load_bytes": loads,
-        "cycles": cycles, "tiles": shapes, "search_seconds": seconds, "seconds": time.perf_counter() - started,
+        "question": "tilings", "setting": setting, "data": case.data, "kernel": kernel, "bytes": moved,
+        "load_bytes": loads, "cycles": cycles, "tiles": shapes, "search_seconds": seconds, "seconds": time.perf_counter() - started,
     }  # fmt: skip
 
 
@@ -156,15 +116,15 @@ def keep(moved: dict[str, float], loads: dict[str, float], shapes: Row, method: 
         loads[method] = sum(t.bytes for t in found if t.purpose == "load")
 
 
-def regret(name: str, machine: Any) -> Row:
+def regret(case: Case, machine: Any) -> Row:
     """What the model chooses, of the grid and by search, against the grid's best, all counted. Loads and stores are
     exact, so that shapes whose loads and stores alone exceed the best count need not be counted."""
     from costmodel import Statistics, predict_traffic
     from costmodel.exact import count_traffic
     from costmodel.tile_search import Frame, search_shape
 
-    workload = product(name)
-    inner, orders = orders_of("SpMSpM")
+    workload = case.workload
+    inner, orders = orders_of(case.kernel, workload.program.statements[0].indices)
     frame = Frame(workload, machine, inner, orders[1], statistics=Statistics())
     sides = [sorted({min(g or e, e) for g in GRID}) for e in frame.extents]
     grid = [shape for shape in itertools.product(*sides) if frame.fits(shape)]
@@ -188,7 +148,7 @@ def regret(name: str, machine: Any) -> Row:
         best = min(best, shape, key=lambda s: (count(s), s))
     searched = search_shape(frame)
     return {
-        "question": "regret", "data": name, "points": math.prod(map(len, sides)), "fitting": len(grid),
+        "question": "regret", "data": case.data, "points": math.prod(map(len, sides)), "fitting": len(grid),
         "counted": len(counted), "best": best, "picked": picked, "searched": searched, "best_bytes": count(best),
         "regret": count(picked) / count(best), "searched_over_best": count(searched) / count(best),
     }  # fmt: skip
@@ -219,14 +179,14 @@ def summarize(rows: list[Row]) -> Row:
 def print_rows(rows: list[Row], summary: Row) -> None:
     methods = ("conservative", "prescient", "overbooked", "uniform", "DRT", KEPT)
     print(
-        f"{'setting':<10}{'data':<28}{'kernel':<8}{'ours MB':>10}"
+        f"{'setting':<10}{'data':<40}{'kernel':<8}{'ours MB':>10}"
         + "".join(f"{m:>14}" for m in methods)
         + "   tiles of ours"
     )
     for row in (r for r in rows if r["question"] == "tilings"):
         ratios = [row["bytes"].get(m, math.nan) / row["bytes"][OURS] for m in methods]
         own = " ".join(f"{i}/{t}" for i, t in row["tiles"][OURS].items())
-        print(f"{row['setting']:<10}{row['data']:<28}{row['kernel']:<8}{row['bytes']['ours'] / 1e6:>10.2f}"
+        print(f"{row['setting']:<10}{row['data'][:39]:<40}{row['kernel']:<8}{row['bytes']['ours'] / 1e6:>10.2f}"
               + "".join(f"{x:>13.2f}x" for x in ratios) + f"   {own}")  # fmt: skip
     for name, found in summary.items():
         if "over_ours" in name and not name.endswith("cycles"):
@@ -240,28 +200,23 @@ def print_rows(rows: list[Row], summary: Row) -> None:
         print(f"{measure}: geometric mean {summary[measure]['geomean']:.4f}, worst {summary[measure]['worst']:.4f}")
 
 
-def tasks(quick: bool, question: str | None) -> Iterator[tuple[str, Callable[[], list[Row]]]]:
-    """(name, what makes its rows) of everything that is asked."""
+def tasks(quick: bool, question: str | None) -> Iterator[tuple[str, Callable[[], Row]]]:
+    """(name, what makes its row) of everything that is asked."""
     machines = settings()
-    matrices, tensors = (MATRICES[: QUICK[0]], TENSORS[: QUICK[1]]) if quick else (MATRICES, TENSORS)
+    kernels = [case for case in cases(quick) if case.kernel in KERNELS]
     if question in (None, "tilings"):
-        for name, (setting, own) in itertools.product(matrices, machines.items()):
-            yield f"{setting} SpMSpM {name}", partial(_compared, name, setting, own, "SpMSpM")
-        for name, kernel, (setting, own) in itertools.product(tensors, ("MTTKRP", "TTM"), machines.items()):
-            yield f"{setting} {kernel} {name}", partial(_compared, name, setting, own, kernel)
+        for case in kernels:
+            own = replace(case, columns=RANK)
+            for setting, machine in machines.items():
+                yield f"{setting} {case.kernel} {case.data}", partial(compared, own, setting, machine)
     if question in (None, "regret"):
-        for name in matrices[:1] if quick else matrices:
-            yield f"regret {name}", lambda name=name: [regret(name, machines["extensor"])]  # type: ignore[misc]
-
-
-def _compared(name: str, setting: str, machine: Any, kernel: str) -> list[Row]:
-    workload = product(name) if kernel == "SpMSpM" else tensor_kernels(name).get(kernel)
-    return [] if workload is None else [compared(name, kernel, workload, setting, machine)]
+        for case in [c for c in kernels if c.kernel == "SpMSpM"][: 3 if quick else None]:
+            yield f"regret {case.data}", partial(regret, replace(case), machines["extensor"])
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="few sets, nothing simulated")
+    parser.add_argument("--quick", action="store_true", help="small sets")
     parser.add_argument("--json", type=Path, help="file for summary and rows")
     parser.add_argument("--question", choices=("tilings", "regret"), help="this alone")
     options = parser.parse_args()
@@ -273,12 +228,11 @@ def main() -> None:
         if name in done:
             continue
         begun = time.perf_counter()
-        fresh = [{"task": name, **row} for row in run()]
-        rows += fresh
+        rows.append({"task": name, **run()})
         print(f"{name}: {time.perf_counter() - begun:.0f} s", file=sys.stderr, flush=True)
         if kept:
             with kept.open("a") as file:
-                file.writelines(json.dumps(row) + "\n" for row in fresh)
+                file.write(json.dumps(rows[-1]) + "\n")
     summary = summarize(rows) | {"seconds": time.perf_counter() - started}
     print_rows(rows, summary)
     print(f"{summary['seconds']:.0f} s")
