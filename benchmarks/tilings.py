@@ -3,14 +3,14 @@
     python benchmarks/tilings.py [--quick] [--json FILE] [--question NAME]
 
 * ``tilings``: SpMSpM A * A (A times its transpose, or that times A, where A is not square) on all matrices, MTTKRP and
-  TTM (rank 16) on all tensors of ``model_cases``, under two settings: ``extensor`` (buffers of 60 KiB per operand tile, an accumulator of 64 KiB, 64-bit values, 68 bytes
-  per cycle) and ``sam``, the memory of SAM's tiling study (70,000 bytes per tile, 16-bit values and coordinates, a
-  dense tile of 128 x 128 of the result, same bandwidth). Every method has the same buffers and formats, one tile of
-  an operand at a time (``residency: none``; Tailors: overbooked), and the better of two orders of tile loops. On
-  matrices ours is shown a second time with what Tailors has besides: recently used tiles may stay, and then all orders
-  are searched. Counted is everything: loads, spilled partial results, results; beside it the loads of the same tilings
-  alone. Time is modelled as the later of bytes at full bandwidth and one multiply per cycle in each of 128 lanes. DRT
-  moves what an exact walk of its growing tiles counts.
+  TTM (rank 16) on all tensors of ``model_cases``, under two settings: ``extensor`` (buffers of 60 KiB per operand tile,
+  an accumulator of 64 KiB, 64-bit values, 68 bytes per cycle) and ``sam``, the memory of SAM's tiling study (70,000
+  bytes per tile, 16-bit values and coordinates, a dense tile of 128 x 128 of the result, same bandwidth). Every method
+  has the same buffers and formats, one tile of an operand at a time (``residency: none``; Tailors: overbooked), and the
+  better of two orders of tile loops. On matrices ours is shown a second time with what Tailors has besides: recently
+  used tiles may stay, and then all orders are searched. Counted is everything: loads, spilled partial results, results;
+  beside it the loads of the same tilings alone. Time is modelled as the later of bytes at full bandwidth and one
+  multiply per cycle in each of 128 lanes. DRT moves what an exact walk of its growing tiles counts.
 * ``regret``: of all matrices, counted bytes of the shape that the model picks from a stated grid, and of the one that
   its search finds, over those of the grid's best.
 
@@ -101,7 +101,8 @@ def compared(case: Case, setting: str, machine: Any) -> Row:
     cycles = {method: max(b / machine.bytes_per_cycle, floor) for method, b in moved.items()}
     return {
         "question": "tilings", "setting": setting, "data": case.data, "kernel": kernel, "bytes": moved,
-        "load_bytes": loads, "cycles": cycles, "tiles": shapes, "search_seconds": seconds, "seconds": time.perf_counter() - started,
+        "load_bytes": loads, "cycles": cycles, "tiles": shapes, "search_seconds": seconds,
+        "seconds": time.perf_counter() - started,
     }  # fmt: skip
 
 

@@ -15,8 +15,9 @@ import numpy as np
 from costmodel.counting import LANE, with_lane
 from costmodel.factors import Column, Factor, Floats, Ints, bin_sum, radices
 from costmodel.nest import Nest
+from costmodel.padding import padded
 from costmodel.replay import distinct_entries, replayed_spills
-from costmodel.results import padded, reduced_entries
+from costmodel.results import reduced_entries
 from costmodel.spills import Returning, UniformKeys, distinct_keys, spilled_entries
 from costmodel.statistics import TensorStatistics
 from mapper.machine import Machine
@@ -85,9 +86,9 @@ def reduction_of(nest: Nest, machine: Machine) -> Reduction | None:
     if shape is None:
         return None
     capacity = shape.capacity(machine)
-    if nest.model.level != "L2" or padded(nest):
+    if nest.model.level != "L2":
         return _mean_reduction(nest, shape, capacity)
-    points = _partial_scopes(nest, shape) if nest.partial else _scopes(nest, shape)
+    points = _partial_scopes(nest, shape) if nest.partial or padded(nest) else _scopes(nest, shape)
     entries = points.weights
     if not capacity or entries.max(initial=0.0) <= capacity:
         scopes = _kinds(points, nest)
@@ -102,7 +103,7 @@ def reduction_of(nest: Nest, machine: Machine) -> Reduction | None:
 def _kinds(points: Factor, nest: Nest) -> Scopes:
     """Scopes that do not overflow: many are alike, and count as one kind per lane and number of entries."""
     lane, entries, most = points.coords[-1], points.weights, int(points.weights.max(initial=0.0)) + 1
-    if nest.partial or entries.size < max(MANY_SCOPES, nest.lanes * most):
+    if nest.partial or padded(nest) or entries.size < max(MANY_SCOPES, nest.lanes * most):
         return Scopes(lane, np.ones(entries.size), entries)
     number = np.bincount(lane * most + entries.astype(np.int64))
     kind = np.flatnonzero(number != 0)
@@ -134,7 +135,8 @@ def _scopes(nest: Nest, shape: Accumulator) -> Factor:
 
 
 def _partial_scopes(nest: Nest, shape: Accumulator) -> Factor:
-    """The same where lanes share a reduction: what each has of the result, from a sample of its products."""
+    """The same where lanes share a reduction, so that each has a part of the result, or where zeros in the result are
+    not known: from a sample of the products."""
     outer, key = _outer(nest, shape), ("parts", nest.key, shape.scope)
     fixed, target = nest.variables(shape.scope - 1), nest.statement.target.indices
     positions = math.prod(min(fixed.get(i, nest.extents[i]), nest.extents[i]) for i in target)
@@ -166,7 +168,7 @@ def _found(nest: Nest, outer: tuple[Column, ...]) -> Factor:
 
 
 def _mean_reduction(nest: Nest, shape: Accumulator, capacity: int) -> Reduction:
-    """One mean scope per lane. Operands padded with zeros make entries beyond the known ones."""
+    """One mean scope per lane (levels L0 and L1). Operands padded with zeros make entries beyond the known ones."""
     opened = np.maximum(nest.joined(shape.scope - 1), 1e-9)
     products = nest.joined(len(nest.loops)) / opened
     values = np.minimum(nest.joined(shape.depth, valued=True) / opened, products)

@@ -27,7 +27,7 @@ from costmodel.energy import Actions
 from costmodel.factors import Floats
 from costmodel.least_traffic import Port, burst_cycles, load_port, spill_ports, store_ports, whole
 from costmodel.nest import Model, Nest
-from costmodel.results import padded
+from costmodel.padding import padded
 from costmodel.statistics import Statistics, shared_statistics
 from costmodel.tiles import tile_sizes
 from costmodel.work import work_of

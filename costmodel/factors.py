@@ -57,6 +57,14 @@ class Factor:
         coords = tuple(self.coords[self.columns.index(c)] for c in columns)
         return Factor(tuple(columns), coords, self.weights)
 
+    def in_order(self, extents: Mapping[str, int]) -> Factor:
+        """The same points in coordinate order."""
+        key = pack(self.coords, radices(self.columns, extents)) if self.columns else np.zeros(1, np.int64)
+        if not (key[1:] < key[:-1]).any():
+            return self
+        order = in_order(key)[1]
+        return Factor(self.columns, tuple(c[order] for c in self.coords), self.weights[order])
+
     def cut(self, column: int, times: int, cells: int) -> Factor:
         """Every point cut into ``times`` along the column of that number, in which there are ``cells`` then."""
         if times == 1:

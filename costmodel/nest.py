@@ -17,6 +17,7 @@ import numpy as np
 
 from costmodel.counting import AnyStatistics, Counter, Lanes, Leaf
 from costmodel.factors import Floats
+from costmodel.padding import with_zeros
 from costmodel.statistics import MODEL_LEVELS, Statistics, TensorStatistics
 from costmodel.tiles import level_view
 from costmodel.uniform import UniformStatistics, expected_entries
@@ -97,12 +98,13 @@ class Model:
         return self.statistics.named(own.key, own.make).tensor if own else self.workload.tensor(name)
 
     def nests(self, region: Region) -> tuple[Nest, ...]:
-        """One nest per statement of a region."""
+        """One nest per statement of a region; what is known of their results is noted, as readers find it."""
         slices = lane_slices(self.workload, self.mapping, region.statements)
         found = []
         for number in region.statements:
             streamed = {e.operand: self._agreed(region, e) for e in region.fused if e.consumer == number}
             found.append(Nest(self, number, streamed, slices[number]))
+            self.widened |= with_zeros(found[-1])
         return tuple(found)
 
     def _agreed(self, region: Region, edge: Edge) -> dict[str, int]:

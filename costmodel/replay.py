@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from costmodel.counting import Leaf, with_lane
+from costmodel.counting import with_lane
 from costmodel.factors import Factor, Floats, Ints, bin_sum, coarser, firsts, in_order, pack, radices
 from costmodel.nest import Nest
 from costmodel.products import sum_product
@@ -124,19 +124,21 @@ def _runs(previous: Ints, start: int, room: int) -> int:
 
 def _sample(nest: Nest, scope: int, least: float) -> Factor:
     """Coordinates of the products of some output coordinates, remembered for all mappings that take the same."""
-    leaves = [Leaf(o.stats, o.access.indices, o.full_view) for o in nest.operands]
-    every = dict.fromkeys(nest.extents, 1)
+    leaves, every = [o.leaf(nest.loops, len(nest.loops)) for o in nest.operands], dict.fromkeys(nest.extents, 1)
     total = nest.counter.total(leaves, every)
     plan = _plan(nest, scope, total, min(MOST_PRODUCTS, max(SAMPLED_PRODUCTS, least * total)))
     key = ("products", tuple(x.key for x in leaves), tuple(sorted(nest.extents.items())), plan)
 
     def products() -> Factor:
         factors = [leaf.marginal(leaf.columns) for leaf in leaves]
+        for index, extent in nest.extents.items():  # a padded operand has all coordinates of its dense levels
+            if all(f.granule(index) != 1 for f in factors):
+                factors.append(Factor(((index, 1),), (np.arange(extent),), np.ones(extent)))
         for index, granule, step in plan:
             weight = nest.counter.by(leaves, every, ((index, granule),))
             taken = np.zeros(-(-nest.extents[index] // granule), bool)
             taken[weight.coords[0][np.argsort(weight.weights, kind="stable")][step // 2 :: step]] = True
-            holder = next(n for n, f in enumerate(factors) if f.granule(index) is not None)
+            holder = next(n for n, f in enumerate(factors) if f.granule(index) == 1)
             held = factors[holder]
             keep = np.flatnonzero(taken[held.column(index, granule)])
             factors[holder] = Factor(held.columns, tuple(c[keep] for c in held.coords), held.weights[keep])

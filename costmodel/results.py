@@ -1,8 +1,7 @@
 """Entries of a statement's result: how many prefixes end up with a value.
 
-A product of stored values always gives an entry, zeros that a dense level stores included; so operands *padded* by
-dense inner levels make more entries than the oracle's pattern has, and so does a sum or dense map that runs over a
-full extent under a coordinate that some operand lacks.
+More than the oracle's pattern has are made of padded operands (``costmodel.padding``), and by a sum or dense map that
+runs over a full extent under a coordinate that some operand lacks.
 """
 
 from __future__ import annotations
@@ -11,25 +10,8 @@ import numpy as np
 
 from costmodel.factors import Floats, Ints
 from costmodel.nest import Nest, Operand
+from costmodel.padding import padded
 from costmodel.statistics import TensorStatistics
-from mapper.formats import pads, slots_of
-
-
-def padded(nest: Nest) -> bool:
-    """Whether some operand of a product stores positions that hold no entry of it, or zeros of an earlier such
-    product."""
-    return any(
-        o.access.tensor in nest.model.widened
-        or (pads(o.layout.kinds) and o.stats.density(o.full_view) < _filled(o.layout.kinds[-1]))
-        for o in nest.operands
-        if o.stored
-    )
-
-
-def _filled(kind: str) -> float:
-    """Share of positions that entries must fill for a padding level to hold nothing else."""
-    n, m = slots_of(kind) or (1, 1)
-    return n / m
 
 
 def with_values(nest: Nest, reached: Floats, products: Floats) -> Floats:

@@ -1,4 +1,4 @@
-"""Partial runs of an accumulator that overflows, where only mean counts are known (levels L0 and L1, padded operands).
+"""Partial runs of an accumulator that overflows, where only mean counts are known (levels L0 and L1).
 
 A key that returns while the current run holds it is summed on chip; one that returns later is written again. So what
 counts is how many distinct keys come between two returns; keys are taken as uniform choices.

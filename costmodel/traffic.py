@@ -108,6 +108,8 @@ def left_to_readers(nest: Nest, region: Region, entries: float, walk: BlockWalk 
     """The result of a statement of a region that makes ``entries``, as later regions read it from memory, if these are
     more than the oracle's."""
     model, stats, target = nest.model, nest.target, nest.statement.target
+    if own := model.widened.get(target.tensor):
+        return (own,)
     read = any(e.tensor == target.tensor and e not in region.fused for e in model.workload.program.edges)
     if not read or model.level != "L2" or not isinstance(stats, TensorStatistics) or entries <= stats.nnz + 0.5:
         return ()

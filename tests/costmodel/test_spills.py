@@ -6,7 +6,7 @@ from loop_walk import spilled, walk_lanes
 from random_mappings import RDA, random_mapping, random_tensor, random_workload
 
 from costmodel import replay
-from costmodel.accumulators import accumulator_of, made, reduction_of
+from costmodel.accumulators import accumulator_of, reduction_of
 from costmodel.factors import Factor
 from costmodel.nest import Model
 from costmodel.spills import Returning, UniformKeys, spilled_entries
@@ -117,31 +117,27 @@ def test_mean_scopes_merge_where_keys_fit() -> None:
     assert across_steps[0] > 2 * within_blocks[0]
 
 
-@pytest.mark.parametrize(("padded", "bound"), [(False, 1.0 + 1e-9), (True, 2.5)])
-def test_spills_of_random_mappings_are_near_a_walk(padded: bool, bound: float) -> None:
-    """Exact, but for operands padded with zeros and for lanes that share a reduction."""
+@pytest.mark.parametrize("padded", [False, True])
+def test_spills_of_random_mappings_are_those_of_a_walk(padded: bool) -> None:
+    """But for what 40 scopes leave to the mean."""
     rng = np.random.default_rng(3)
     tensors = {n: generate("power_law", shape=(40, 40), nnz=250, seed=s) for n, s in (("A", 1), ("B", 2))}
     workload = Workload(parse_program(PRODUCT), tensors)
-    errors = []
+    seen = 0
     for _ in range(80):
         mapping = random_mapping(rng, workload, padded=padded)
         nest = nest_of(workload, mapping)
         shape = accumulator_of(nest)
-        if shape is None or (nest.partial and not padded):
+        if shape is None:
             continue
         capacity = int(rng.choice([20, 60, 200]))
         machine = RDA.with_fields(accumulator_bytes=capacity * (4 + 4 * shape.keys))
         reduction = reduction_of(nest, machine)
         assert reduction is not None
         counted = sum(spilled(w, workload, mapping, 0, capacity) for w in walk_lanes(workload, mapping, 0))
-        predicted = float(reduction.spilled.sum())
-        if not padded:
-            assert (counted > 0) == (predicted > 0), mapping
-        if counted and predicted:
-            errors.append(abs(np.log(predicted / counted)))
-    assert len(errors) > 20
-    assert np.exp(np.mean(errors)) < bound
+        assert reduction.spilled.sum() == pytest.approx(counted, rel=0.01), mapping
+        seen += counted > 0
+    assert seen > 20
 
 
 def test_sampled_replays_are_near_the_exact_ones(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -193,21 +189,6 @@ def test_a_lane_has_no_more_sums_than_positions(monkeypatch: pytest.MonkeyPatch)
     nest = nest_of(*banded_square(30, "ijk", {"i": 16, "j": 8, "k": 64}, 4))
     reduction = reduction_of(nest, RDA)
     assert reduction is not None and 64 < reduction.scopes.entries.max() <= 16 * 8
-
-
-def test_padding_makes_entries_of_zeros() -> None:
-    """A dense level stores positions without entries: their products are entries of the result."""
-    rng = np.random.default_rng(4)
-    errors = []
-    for _ in range(60):
-        workload = random_workload(rng, PRODUCT)
-        mapping = random_mapping(rng, workload, padded=True)
-        nest = nest_of(workload, mapping)
-        entries = sum(len(set(w.products)) for w in walk_lanes(workload, mapping, 0))
-        predicted = made(nest, reduction_of(nest, RDA)).sum()
-        if entries:
-            errors.append(abs(np.log(predicted / entries)))
-    assert np.exp(np.mean(errors)) < 1.15
 
 
 @pytest.mark.parametrize("level", ["L0", "L1"])
