@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from costmodel.screening import capacity_verdicts
 from costmodel.statistics import Statistics, shared_statistics
@@ -28,8 +28,10 @@ Shape = tuple[int, ...]
 """Extent of the tiles per index, in the order of ``Frame.tiles``."""
 
 ORDERS_SEARCHED = 3
-"""Orders of tile loops that are searched, where none is given: those that look best at the largest square."""
+"""Orders of tile loops that are searched, where none is given: those of least traffic at the starts of a search."""
 
+MOST_ORDERS = 24
+"""Orders that are compared; of more indices those that differ from the inner loops' in the place of one of them."""
 
 STEPS = (1, 2, 4)
 """Steps on the grid of extents, the next where the one before leads nowhere: traffic has bumps where edge tiles change,
@@ -110,16 +112,49 @@ def best_tiling(
     Raises EmptySpace if not even a tile of one element fits, InputError as ``Frame``.
     """
     order = order or row_major_order(workload.program.statements[0])
-    statistics = statistics or shared_statistics()
-    frames = [
-        Frame(workload, machine, order, own, residency, level, statistics)
-        for own in ([tiles] if tiles else itertools.permutations(order))
-    ]
-    if len(frames) > 1:
-        frames.sort(key=lambda f: (f.traffic(f.square(largest_square(f))), f.tiles))
-    found = [(frame, search_shape(frame)) for frame in frames[:ORDERS_SEARCHED]]
-    frame, shape = min(found, key=lambda pair: (pair[0].traffic(pair[1]), pair[0].tiles))
-    return frame.mapping(shape)
+    frame = Frame(workload, machine, order, tiles or order, residency, level, statistics or shared_statistics())
+    if tiles:
+        return frame.mapping(search_shape(frame))
+    many = math.factorial(len(order)) > MOST_ORDERS
+    orders = [order, *_moves(order)] if many else itertools.permutations(order)
+    frames = [replace(frame, tiles=own) for own in orders]
+    unlike = dict[tuple[float, ...], Frame]()  # orders that move the same at all starts are hardly different
+    for own in sorted(frames, key=lambda f: f.tiles):
+        unlike.setdefault(_Descent(own).at_starts(), own)
+    best = min(_searched(unlike[traffic]) for traffic in sorted(unlike)[:ORDERS_SEARCHED])
+    while (better := _reordered(frame, best)) < best:
+        best = better
+    return replace(frame, tiles=best[1]).mapping(best[2])
+
+
+_Found = tuple[float, tuple[str, ...], Shape]
+"""Traffic, order of tile loops, shape."""
+
+
+def _searched(frame: Frame) -> _Found:
+    shape = search_shape(frame)
+    return frame.traffic(shape), frame.tiles, shape
+
+
+def _reordered(frame: Frame, best: _Found) -> _Found:
+    """The best that is found with one loop moved, from the order in which the same tiles move least."""
+    extents = dict(zip(best[1], best[2], strict=True))
+    moved = []
+    for tiles in _moves(best[1]):
+        shape = tuple(extents[i] for i in tiles)
+        moved.append((replace(frame, tiles=tiles).traffic(shape), tiles, shape))
+    if min(moved) >= best:
+        return best
+    return min(*moved, _searched(replace(frame, tiles=min(moved)[1])))
+
+
+def _moves(order: tuple[str, ...]) -> list[tuple[str, ...]]:
+    """The orders with one loop at another place, each once."""
+    found = dict[tuple[str, ...], None]()
+    for n, index in enumerate(order):
+        rest = (*order[:n], *order[n + 1 :])
+        found |= dict.fromkeys((*rest[:m], index, *rest[m:]) for m in range(len(order)) if m != n)
+    return list(found)
 
 
 def largest_square(frame: Frame) -> int:
@@ -144,16 +179,22 @@ class _Descent:
         self._grids = [_grid(extent) for extent in frame.extents]
         self._known: dict[Shape, float] = {}
 
+    def at_starts(self) -> tuple[float, ...]:
+        """Traffic at the shapes that descents start from, the least first."""
+        return tuple(sorted(map(self._value, self._starts(largest_square(self._frame)))))
+
     def run(self) -> Shape:
         side = largest_square(self._frame)
+        ends = [self._frame.square(side), *map(self._descended, self._starts(side))]
+        return min(ends, key=lambda s: (self._value(s), s))
+
+    def _starts(self, side: int) -> list[Shape]:
         square = tuple(_rounded(grid, min(side, e)) for grid, e in zip(self._grids, self._frame.extents, strict=True))
         starts = [square] if self._value(square) < math.inf else []
         starts += [s for n in range(len(square)) if (s := self._long(n)) is not None]
         corners = itertools.product(*({1, extent} for extent in self._frame.extents))
         fitting = [corner for corner in corners if self._value(corner) < math.inf]
-        starts += sorted(fitting, key=lambda s: (self._value(s), s))[:CORNERS]
-        ends = [self._frame.square(side), *map(self._descended, starts)]
-        return min(ends, key=lambda s: (self._value(s), s))
+        return starts + sorted(fitting, key=lambda s: (self._value(s), s))[:CORNERS]
 
     def _descended(self, shape: Shape) -> Shape:
         while True:
