@@ -7,12 +7,12 @@
   an accumulator of 64 KiB, 64-bit values, 68 bytes per cycle) and ``sam``, the memory of SAM's tiling study (70,000
   bytes per tile, 16-bit values and coordinates, a dense tile of 128 x 128 of the result, same bandwidth). Every method
   has the same buffers and formats, one tile of an operand at a time (``residency: none``; Tailors: overbooked), and the
-  better of two orders of tile loops. On matrices ours is shown a second time with what Tailors has besides: recently
-  used tiles may stay, and then all orders are searched. Counted is everything: loads, spilled partial results, results;
+  better of two orders of tile loops. Ours is shown a second time with what Tailors has besides: recently used tiles may
+  stay, and then all orders are searched. Counted is everything: loads, spilled partial results, results;
   beside it the loads of the same tilings alone. Time is modelled as the later of bytes at full bandwidth and one
   multiply per cycle in each of 128 lanes. DRT moves what an exact walk of its growing tiles counts.
-* ``regret``: of all matrices, counted bytes of the shape that the model picks from a stated grid, and of the one that
-  its search finds, over those of the grid's best.
+* ``regret``: counted bytes of the shape that the model picks from a stated grid, and of the one that its search finds,
+  over those of the grid's best.
 
 With --json rows are also appended to FILE.rows as they come: a run that was stopped goes on where it was.
 
@@ -47,8 +47,13 @@ OURS, KEPT = "ours", "ours_lru"
 KERNELS = ("SpMSpM", "MTTKRP", "TTM")
 
 RANK, LANES = 16, 128
-GRID = (1, 8, 32, 128, 256, 512, 1024, 0)
-"""Extents of the exhaustive list per index, 0: whole; 512 shapes of three indices."""
+GRIDS = {
+    3: (1, 8, 32, 128, 256, 512, 1024, 0),
+    4: (1, 16, 128, 1024, 0),
+    5: (1, 32, 512, 0),
+    6: (1, 128, 0),
+}
+"""Extents of the exhaustive list per index, by the number of indices, 0: whole; at most 512 to 1024 shapes."""
 
 Row = dict[str, Any]
 
@@ -90,11 +95,11 @@ def compared(case: Case, setting: str, machine: Any) -> Row:
     for mapping, frame in own:
         keep(moved, loads, shapes, OURS, mapping, frame)
     seconds = time.perf_counter() - searching
+    for mapping, frame in own:
+        keep(moved, loads, shapes, KEPT, mapping, frame)
+    kept = best_tiling(workload, machine, order=inner, residency="lru", statistics=frames[0].statistics)
+    keep(moved, loads, shapes, KEPT, kept, frames[0])
     if kernel == "SpMSpM":
-        for mapping, frame in own:
-            keep(moved, loads, shapes, KEPT, mapping, frame)
-        kept = best_tiling(workload, machine, order=inner, residency="lru", statistics=frames[0].statistics)
-        keep(moved, loads, shapes, KEPT, kept, frames[0])
         grown = dynamic_traffic(frames[0])
         moved["DRT"], loads["DRT"] = grown.bytes, grown.loads_bytes
     floor = workload.effectual_multiplies / LANES
@@ -127,7 +132,7 @@ def regret(case: Case, machine: Any) -> Row:
     workload = case.workload
     inner, orders = orders_of(case.kernel, workload.program.statements[0].indices)
     frame = Frame(workload, machine, inner, orders[1], statistics=Statistics())
-    sides = [sorted({min(g or e, e) for g in GRID}) for e in frame.extents]
+    sides = [sorted({min(g or e, e) for g in GRIDS[len(inner)]}) for e in frame.extents]
     grid = [shape for shape in itertools.product(*sides) if frame.fits(shape)]
     counted: dict[tuple[int, ...], float] = {}
 
@@ -149,8 +154,9 @@ def regret(case: Case, machine: Any) -> Row:
         best = min(best, shape, key=lambda s: (count(s), s))
     searched = search_shape(frame)
     return {
-        "question": "regret", "data": case.data, "points": math.prod(map(len, sides)), "fitting": len(grid),
-        "counted": len(counted), "best": best, "picked": picked, "searched": searched, "best_bytes": count(best),
+        "question": "regret", "data": case.data, "kernel": case.kernel, "points": math.prod(map(len, sides)),
+        "fitting": len(grid), "counted": len(counted), "best": best, "picked": picked, "searched": searched,
+        "best_bytes": count(best),
         "regret": count(picked) / count(best), "searched_over_best": count(searched) / count(best),
     }  # fmt: skip
 
@@ -169,11 +175,12 @@ def summarize(rows: list[Row]) -> Row:
                     "geomean": float(np.exp(np.log(ratios).mean())), "mean": float(ratios.mean()),
                     "least": float(ratios.min()), "most": float(ratios.max()), "sets": int(ratios.size),
                 }  # fmt: skip
-    for measure in ("regret", "searched_over_best"):
-        found = [r[measure] for r in rows if r["question"] == "regret"]
-        if not found:
-            continue
-        summary[measure] = {"geomean": float(np.exp(np.log(found).mean())), "worst": max(found), "sets": len(found)}
+    asked = [r for r in rows if r["question"] == "regret"]
+    for kernel in dict.fromkeys(r["kernel"] for r in asked):
+        for measure in ("regret", "searched_over_best"):
+            found = [r[measure] for r in asked if r["kernel"] == kernel]
+            mean = float(np.exp(np.log(found).mean()))
+            summary[f"{kernel}_{measure}"] = {"geomean": mean, "worst": max(found), "sets": len(found)}
     return summary
 
 
@@ -195,9 +202,10 @@ def print_rows(rows: list[Row], summary: Row) -> None:
             print(f"{name:<50} {found['geomean']:>7.2f}x ({ends}), {found['sets']} sets")
     print("published: Tailors 2.54x (time), DRT 1.13x (bytes), conservative up to 48.9x (SpMSpM), 34.3x (TTM, MTTKRP)")
     for row in (r for r in rows if r["question"] == "regret"):
-        print(f"regret {row['data']:<24} {row['regret']:.4f} of {row['points']} points, {row['fitting']} fit, "
+        name = f"{row['kernel']:<8}{row['data'][:39]:<40}"
+        print(f"regret {name} {row['regret']:.4f} of {row['points']} points, {row['fitting']} fit, "
               f"{row['counted']} counted; searched {row['searched_over_best']:.4f}")  # fmt: skip
-    for measure in (m for m in ("regret", "searched_over_best") if m in summary):
+    for measure in (m for m in summary if m.endswith(("_regret", "_searched_over_best"))):
         print(f"{measure}: geometric mean {summary[measure]['geomean']:.4f}, worst {summary[measure]['worst']:.4f}")
 
 
@@ -211,8 +219,9 @@ def tasks(quick: bool, question: str | None) -> Iterator[tuple[str, Callable[[],
             for setting, machine in machines.items():
                 yield f"{setting} {case.kernel} {case.data}", partial(compared, own, setting, machine)
     if question in (None, "regret"):
-        for case in [c for c in kernels if c.kernel == "SpMSpM"][: 3 if quick else None]:
-            yield f"regret {case.data}", partial(regret, replace(case), machines["extensor"])
+        for case in kernels[-3:] if quick else kernels:
+            own = replace(case, columns=RANK)
+            yield f"regret {case.kernel} {case.data}", partial(regret, own, machines["extensor"])
 
 
 def main() -> None:
