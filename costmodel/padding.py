@@ -7,14 +7,16 @@ more entries than the oracle's pattern has.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+import math
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from costmodel.factors import Ints
+from costmodel.counting import Leaf
+from costmodel.factors import Ints, distinct, pack
 from costmodel.statistics import TensorStatistics
 from costmodel.widened import Widened
+from mapper.blocks import in_elements
 from mapper.formats import pads, slots_of
 from mapper.tensor import SparseTensor
 
@@ -22,7 +24,7 @@ if TYPE_CHECKING:
     from costmodel.nest import Nest, Operand
 
 MOST_LISTED = 1_000_000
-"""Joined points that are listed to find where there are any; of more only the number of entries is estimated."""
+"""Joined points, and entries of a result, that are listed at most; of more only the number of entries is estimated."""
 
 
 def padded(nest: Nest) -> bool:
@@ -44,17 +46,48 @@ def with_zeros(nest: Nest) -> dict[str, Widened]:
         return {}
     leaves = [o.leaf(nest.loops, len(nest.loops)) for o in nest.operands]
     groups = [[x] for x in leaves] if statement.kind == "add" else [leaves]
-    every, columns = dict.fromkeys(nest.extents, 1), tuple((i, 1) for i in target.indices)
-    if sum(nest.counter.total(group, every) for group in groups) > MOST_LISTED:
+    joins = [_Join(nest, group) for group in groups]
+    if sum(max(join.points, join.entries) for join in joins) > MOST_LISTED:
         return {}
 
     def filled() -> SparseTensor:
-        points = [nest.counter.by(group, every, columns).coords for group in groups]
-        return _filled(known.tensor, [np.concatenate(own) for own in zip(*points, strict=True)])
+        return _filled(known.tensor, np.concatenate([join.places() for join in joins], axis=1))
 
-    said = repr((statement.kind, [x.key for x in leaves], columns, sorted(nest.extents.items())))
+    said = repr((statement.kind, [x.key for x in leaves], target.indices, sorted(nest.extents.items())))
     key = f"{known.key} of {hashlib.sha256(said.encode()).hexdigest()}"
     return {target.tensor: Widened(target.tensor, key, filled)}
+
+
+class _Join:
+    """Where all of some leaves have nodes, listed no finer than they tell: whole blocks at once, and all coordinates of
+    an index that dense levels alone have."""
+
+    def __init__(self, nest: Nest, leaves: list[Leaf]) -> None:
+        columns = [column for leaf in leaves for column in leaf.columns]
+        granules = {i: math.gcd(*own) for i in nest.extents if (own := [g for name, g in columns if name == i])}
+        self._nest, self._leaves, self._granules = nest, leaves, granules
+        self._sides = {i: granules.get(i, nest.extents[i]) for i in nest.statement.target.indices}
+
+    @property
+    def points(self) -> float:
+        """How many are joined."""
+        return self._nest.counter.total(self._leaves, self._granules)
+
+    @property
+    def entries(self) -> float:
+        """Positions of the result that they fill, at most."""
+        cells = math.prod(-(-self._nest.extents[i] // side) for i, side in self._sides.items())
+        return min(cells, self.points) * math.prod(self._sides.values())
+
+    def places(self) -> Ints:
+        """Those positions: int64[modes, entries]."""
+        nest, indices = self._nest, self._nest.statement.target.indices
+        keep = tuple((i, self._granules[i]) for i in indices if i in self._granules)
+        found = nest.counter.by(self._leaves, self._granules, keep)
+        size = found.weights.size if found.total else 0
+        held = dict(zip((i for i, _ in keep), found.coords, strict=True))
+        coords = np.stack([held.get(i, np.zeros(size, np.int64)) for i in indices])
+        return in_elements(coords, [self._sides[i] for i in indices], [nest.extents[i] for i in indices])
 
 
 def _more(nest: Nest, operand: Operand) -> bool:
@@ -68,10 +101,10 @@ def _more(nest: Nest, operand: Operand) -> bool:
     return operand.stats.density(operand.full_view) < n / m
 
 
-def _filled(known: SparseTensor, places: Sequence[Ints]) -> SparseTensor:
+def _filled(known: SparseTensor, places: Ints) -> SparseTensor:
     """The values of ``known``, and zeros at those of the ``places`` where it has none."""
-    own, more = (np.ravel_multi_index(tuple(crd), known.shape) for crd in (known.coords, places))
-    keys = np.union1d(own, more)
+    coords = distinct([*np.concatenate([known.coords, places], axis=1)], known.shape)
+    keys, own = (pack([*crd], known.shape) for crd in (coords, known.coords))
     values = np.zeros(keys.size)
     values[np.searchsorted(keys, own)] = known.values
-    return SparseTensor(known.shape, np.stack(np.unravel_index(keys, known.shape)), values)
+    return SparseTensor(known.shape, np.stack(coords), values)
