@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from mapper.errors import NotationError, nearest
-from mapper.program import Access, Affine, Program, Statement
+from mapper.program import MOST_JOINED, Access, Affine, Program, Statement, joinable
 
 At = tuple[int, int]
 """Line and column of a token, both 1-based."""
@@ -179,7 +179,8 @@ class _Writer:
                 return self._emit("map", (inner,), keep, target, function="scale", factor=node.scale)
             case Sum():
                 operands = tuple(self._lower(term, keep) for _, term in node.terms)
-                return self._emit("add", operands, keep, target, signs=tuple(sign for sign, _ in node.terms))
+                operands, signs = self._joinable("add", operands, keep, tuple(sign for sign, _ in node.terms))
+                return self._emit("add", operands, keep, target, signs=signs)
             case Pair():
                 left = self._lower(node.left, keep | free(node.right))
                 right = self._lower(node.right, keep | free(node.left))
@@ -211,7 +212,19 @@ class _Writer:
                 operands.append(self._view(factor))
             else:
                 operands.append(self._lower(factor, (keep | bound).union(*map(free, others))))
-        return self._emit("contract", tuple(operands), keep - bound, target)
+        factors, _ = self._joinable("contract", tuple(operands), keep - bound)
+        return self._emit("contract", factors, keep - bound, target)
+
+    def _joinable(
+        self, kind: str, operands: tuple[Access, ...], keep: set[str], signs: tuple[int, ...] = ()
+    ) -> tuple[tuple[Access, ...], tuple[int, ...]]:
+        """The operands of a sum or product and their signs; while one join does not take them all, the first ones
+        become a statement of their own."""
+        while not joinable(operands):
+            first, rest = operands[:MOST_JOINED], operands[MOST_JOINED:]
+            part = self._emit(kind, first, keep.union(*(a.indices for a in rest)), signs=signs[:MOST_JOINED])
+            operands, signs = (part, *rest), signs and (1, *signs[MOST_JOINED:])
+        return operands, signs
 
     def _reduce(self, node: Over, keep: set[str], target: Access | None) -> Access:
         bound, reduction = set(node.indices), node.function

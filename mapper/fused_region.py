@@ -21,15 +21,12 @@ import numpy as np
 
 from mapper.errors import IllegalMapping
 from mapper.linear_orders import PartialOrder
-from mapper.program import Edge, Program
+from mapper.program import MOST_JOINED, Edge, Program
 from mapper.regions import LogicalIndex, fused_edges, logical_indices, region_label, renaming
 from mapper.violation import Violation
 
 Orders = tuple[tuple[str, ...], ...]
 """A loop order per statement of a region."""
-
-JOINED_LANES = 8
-"""Most lanes whose partial sums are added: what a union joins."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -239,7 +236,7 @@ class FusedRegion:
             streamed = all(p in users and p not in reducing for p, n, _ in self.streams if n in users)
             summed = all(self.program.statements[n].reduction != "max" for n in reducing)
             if once and streamed and summed:
-                found.append((leader, JOINED_LANES if reducing else None))
+                found.append((leader, MOST_JOINED if reducing else None))
         return tuple(found)
 
     def _kept(self, number: int) -> set[LogicalIndex]:

@@ -10,11 +10,10 @@ import numpy as np
 from mapper.dtypes import DTYPES, FP32, LARGEST
 from mapper.empty_fibers import hollow_statements
 from mapper.formats import block_of, kinds_problem, pads, slots_of, writable
-from mapper.fused_region import JOINED_LANES
 from mapper.locating import JOINS
 from mapper.machine import Machine
 from mapper.mapping import PARTITIONS, Loops, Mapping
-from mapper.program import IN_PLACE, Program, Statement, pattern_sensitive
+from mapper.program import IN_PLACE, MOST_JOINED, Program, Statement, pattern_sensitive
 from mapper.reconvergence import held_back, meetings
 from mapper.regions import cut_violations, edge_violations, regions_of, stored_tensors
 from mapper.residency import RESIDENCIES, tiles_ahead
@@ -155,8 +154,8 @@ def _sum_violations(program: Program, mapping: Mapping) -> list[Violation]:
     for number, loops in enumerate(mapping.loops):
         if loops.parallel:
             parts = loops.lanes // loops.lanes_over(program.statements[number].target.indices)
-            if parts > JOINED_LANES:
-                found.append(Violation("lanes", f"{parts} partial results", f"at most {JOINED_LANES}", f"S{number}"))
+            if parts > MOST_JOINED:
+                found.append(Violation("lanes", f"{parts} partial results", f"at most {MOST_JOINED}", f"S{number}"))
     return found
 
 

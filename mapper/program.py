@@ -6,6 +6,8 @@ expression becomes a statement of its own, so that each producer-consumer edge c
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
@@ -23,6 +25,9 @@ COMBINE = {"mul": "*", "div": "/", "sub": ".-", "add": ".+"}
 
 IN_PLACE = "in_place"
 """The function of a view whose windows are read from its operand and not stored."""
+
+MOST_JOINED = 8
+"""Operands that one join takes: of a statement at most so many have the same index; and partial sums of lanes."""
 
 REDUCTIONS = ("sum", "max", "mean")
 """How a contraction reduces: over the stored entries; ``mean`` divides the sum by the extents of the indices."""
@@ -57,6 +62,11 @@ class Access:
     def __str__(self) -> str:
         text = f"{self.tensor}({','.join(self.indices)})"
         return f"pattern({text})" if self.pattern else text
+
+
+def joinable(operands: Sequence[Access]) -> bool:
+    """Whether no index stands in more operands than one join takes."""
+    return max(Counter(i for access in operands for i in access.indices).values(), default=0) <= MOST_JOINED
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ from mapper.locating import located
 from mapper.machine import Machine
 from mapper.mapping import Loop, Loops, Mapping
 from mapper.operands import LaneSlices, Operand, StoredOperand, StreamOperand, loop_name
-from mapper.program import Access, Statement
+from mapper.program import MOST_JOINED, Access, Statement
 from mapper.regions import renaming, stream_nest
 from mapper.schedule import Region
 from mapper.storage import Layout, Storage, layout_of
@@ -43,9 +43,6 @@ class Result:
     val: Stream
     may_hold_empty: bool
 
-
-JOINED_SIDES = 8
-"""Streams that one join takes."""
 
 Lanes = tuple[int, ...]
 """Number of the lane along each parallel index."""
@@ -215,7 +212,7 @@ class RegionLowering:
     def _join(self, join: str, label: str, scans: list[tuple[Stream, Stream]]) -> tuple[Stream, list[Stream]]:
         """Coordinates and payloads of a join. Universes that follow operands come last and add no coordinates: those
         for which it has no side left meet what comes out of it, one by one."""
-        first, others = scans[:JOINED_SIDES], scans[JOINED_SIDES:]
+        first, others = scans[:MOST_JOINED], scans[MOST_JOINED:]
         reads = [*(crd for crd, _ in first), *(ref for _, ref in first)]
         crd, *payloads = self._build.add(join, f"{join} {label}", reads, len(first) + 1)
         for n, (own, ref) in enumerate(others):

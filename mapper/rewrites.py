@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from mapper.errors import InputError, nearest
-from mapper.program import IN_PLACE, Access, Edge, Program, Statement
+from mapper.program import IN_PLACE, Access, Edge, Program, Statement, joinable
 from mapper.regions import renaming
 
 KINDS = ("products", "recompute", "activations", "windows")
@@ -51,7 +51,8 @@ def variants(program: Program, kinds: tuple[str, ...] = KINDS) -> dict[str, Prog
             for label, known in list(found.items()):
                 several = itertools.islice(rewritten(known), MOST_VARIANTS)
                 found |= {", ".join(filter(None, (label, more))): p for more, p in several}
-    return dict(itertools.islice(found.items(), MOST_VARIANTS))
+    joined = ((label, p) for label, p in found.items() if not label or all(joinable(s.operands) for s in p.statements))
+    return dict(itertools.islice(joined, MOST_VARIANTS))
 
 
 @dataclass(frozen=True, slots=True)

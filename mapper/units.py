@@ -15,8 +15,7 @@ from mapper.lanes import common_levels
 from mapper.lowering import lane_units, sum_units
 from mapper.machine import Machine
 from mapper.mapping import Mapping
-from mapper.program import Edge, Program
-from mapper.region_lowering import JOINED_SIDES
+from mapper.program import MOST_JOINED, Edge, Program
 from mapper.regions import fused_edges, region_label, stored_tensors, stream_nest
 from mapper.violation import Violation
 from mapper.workload import Workload
@@ -90,7 +89,7 @@ def most_units(program: Program, statements: tuple[int, ...], joins: str) -> Cou
             + (statement.reduction == "mean") + (-1 in statement.signs[:1]),
             intersect=shared if statement.kind == "contract" else 0,
             union=(0 if statement.kind == "contract" else loops) + (written if reduced else 0)
-            + (loops * all_of if len(operands) + all_of > JOINED_SIDES else 0),
+            + (loops * all_of if len(operands) + all_of > MOST_JOINED else 0),
         )  # fmt: skip
     return _ported(most)
 

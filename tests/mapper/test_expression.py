@@ -27,6 +27,13 @@ NORMAL_FORMS = {
     "Z(i) = a(i) - b(i) + c(i)": "Z(i) = a(i) - b(i) + c(i)",
     "Z(i) = -a(i) + b(i)": "Z(i) = - a(i) + b(i)",
     "Z(i) = a(i) - (b(i) + c(i))": "T1(i) = b(i) + c(i)\nZ(i) = a(i) - T1(i)",
+    # a join takes eight operands
+    "Z(i) = a(i) + b(i) + c(i) + d(i) + e(i) + f(i) + g(i) - h(i) - k(i) + l(i)": (
+        "T1(i) = a(i) + b(i) + c(i) + d(i) + e(i) + f(i) + g(i) - h(i)\nZ(i) = T1(i) - k(i) + l(i)"
+    ),
+    "z = a(i) * b(i) * c(i) * d(i) * e(i) * f(i,j) * g(i) * h(i) * k(i) * l(j)": (
+        "T1(i,j) = a(i) * b(i) * c(i) * d(i) * e(i) * f(i,j) * g(i) * h(i)\nz() = T1(i,j) * k(i) * l(j)"
+    ),
     # terms are reduced first
     "z(i) = A(i,j) + b(i)": "T1(i) = A(i,j)\nz(i) = T1(i) + b(i)",
     "z(i) = A(i,j)*c(j) + B(i,j)": "T1(i) = A(i,j) * c(j)\nT2(i) = B(i,j)\nz(i) = T1(i) + T2(i)",

@@ -28,6 +28,13 @@ SHAPES = {
 }  # fmt: skip
 
 
+@pytest.mark.parametrize(("more", "rewritings"), [("h(i)", 1), ("h(i) * k(i)", 0)])
+def test_no_rewriting_joins_more_than_eight(more: str, rewritings: int) -> None:
+    """Of eight or nine factors all at once is the only other order that is offered."""
+    program = parse_program(f"T(i) = a(i) * b(i) * c(i) * d(i) * e(i)\nZ(i) = T(i) * f(i) * g(i) * {more}")
+    assert len(variants(program, KINDS)) == 1 + rewritings
+
+
 @pytest.mark.parametrize("text", [CHAIN, LAYERS, ATTENTION, HEADS, HEADS_OF_SUM])
 def test_every_rewriting_has_the_same_results(text: str) -> None:
     program = parse_program(text)

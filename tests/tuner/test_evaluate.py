@@ -189,6 +189,15 @@ def test_sums_store_what_some_operand_stores(case: int) -> None:
             np.testing.assert_array_equal(result.outputs[output].coords, workload.computed[output].coords)
 
 
+@pytest.mark.parametrize("operator", ["+", "*"])
+def test_more_operands_than_a_join_takes(operator: str) -> None:
+    rng, names = np.random.default_rng(8), [f"A{n}" for n in range(11)]
+    tensors = {name: full(rng, 5, 6) for name in names} | {"A3": random_matrix(rng, 5, 6)}
+    workload = Workload(parse_program("Z(i,j) = " + f" {operator} ".join(f"{n}(i,j)" for n in names)), tensors)
+    expected = (np.add if operator == "+" else np.multiply).reduce([tensors[n].to_dense() for n in names])
+    check(workload, expected, rng, 6)
+
+
 def test_lanes_over_three_indices() -> None:
     rng = np.random.default_rng(4)
     a, b = random_matrix(rng, 40, 36), random_matrix(rng, 36, 30)
