@@ -17,7 +17,7 @@ import numpy as np
 
 from costmodel.counting import AnyStatistics, Counter, Lanes, Leaf
 from costmodel.factors import Floats
-from costmodel.padding import with_zeros
+from costmodel.padding import in_slots, with_zeros
 from costmodel.statistics import MODEL_LEVELS, Statistics, TensorStatistics
 from costmodel.tiles import level_view
 from costmodel.uniform import UniformStatistics, expected_entries
@@ -151,7 +151,10 @@ class Nest:
         dtype = mapping.dtype(access.tensor) if stored else FP32
         loops = tuple(loop for loop in self.loops if loop[0] in access.indices)
         stats = self.model.stats(access.tensor, self.model.workload.shape(access, self.number))
-        return Operand(access, layout_of(access, self.plan, kinds, dtype), loops, stats, stored)
+        layout = layout_of(access, self.plan, kinds, dtype)
+        if stored and self.model.level == "L2" and isinstance(stats, TensorStatistics):
+            stats = in_slots(self.model.statistics, stats, layout)
+        return Operand(access, layout, loops, stats, stored)
 
     @property
     def key(self) -> tuple[Hashable, ...]:

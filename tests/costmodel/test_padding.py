@@ -17,6 +17,7 @@ from mapper.workload import Workload
 MACHINE = RDA.with_fields(accumulator_bytes=400)
 
 PROGRAMS = {
+    "Z(i,j) = A(i,k) * N(k,j)": {"A": (60, 70), "N": (70, 16)},
     "Z(i,j) = A(i,k) * B(k,j)": {"A": (60, 70), "B": (70, 50)},
     "Z(i,r) = X(i,j,k) * B(j,r) * C(k,r)": {"X": (20, 24, 22), "B": (24, 8), "C": (22, 8)},
     "T(i,j) = A(i,k) * B(k,j)\nZ(i,l) = T(i,j) * C(j,l)": {"A": (60, 70), "B": (70, 50), "C": (50, 40)},
@@ -26,13 +27,14 @@ PROGRAMS = {
 
 
 def moved(text: str, count: int) -> list[tuple[dict[str, float], dict[str, float]]]:
-    """(predicted, counted) bytes by tensor and purpose of random mappings whose inputs may all be stored densely."""
+    """(predicted, counted) bytes by tensor and purpose of random mappings whose inputs may all be stored densely, or N
+    with two of four places."""
     rng = np.random.default_rng(7)
-    workload = Workload(
-        parse_program(text),
-        {n: random_tensor(rng, shape, rng.choice([0.03, 0.1])) for n, shape in PROGRAMS[text].items()},
-    )
-    formats = {n: tuple(parse_format(f, len(s)) for f in ("dense", "csf")) for n, s in PROGRAMS[text].items()}
+    shapes = PROGRAMS[text]
+    drawn = {n: rng.choice([0.03, 0.1]) if n != "N" else 0.01 for n in shapes}
+    workload = Workload(parse_program(text), {n: random_tensor(rng, s, drawn[n]) for n, s in shapes.items()})
+    named = {n: ("dense", "csf") if n != "N" else ("dense,2:4", "compressed,2:4") for n in shapes}
+    formats = {n: tuple(parse_format(own, len(shapes[n])) for own in names) for n, names in named.items()}
     limits = SpaceLimits(variants=("",), residency=("none", "lru", "keep"), formats=formats, max_lanes=4)
     space, found = MappingSpace(workload, MACHINE, limits), []
     for _ in range(count):
@@ -54,7 +56,7 @@ def test_traffic_of_padded_operands_is_counted(text: str) -> None:
         assert predicted == pytest.approx(counted, rel=0.05)
 
 
-@pytest.mark.parametrize("text", PROGRAMS)
+@pytest.mark.parametrize("text", [text for text in PROGRAMS if "N(" not in text])
 def test_results_that_are_not_listed_are_near(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(padding, "MOST_LISTED", 0)
     errors = [abs(np.log(sum(p.values()) / sum(c.values()))) for p, c in moved(text, 40)]
