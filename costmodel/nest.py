@@ -17,7 +17,8 @@ import numpy as np
 
 from costmodel.counting import AnyStatistics, Counter, Lanes, Leaf
 from costmodel.factors import Floats
-from costmodel.padding import in_slots, with_zeros
+from costmodel.padding import with_zeros
+from costmodel.slots import in_slots
 from costmodel.statistics import MODEL_LEVELS, Statistics, TensorStatistics
 from costmodel.tiles import level_view
 from costmodel.uniform import UniformStatistics, expected_entries

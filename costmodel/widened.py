@@ -1,7 +1,7 @@
-"""Results that are stored with more entries than the oracle's pattern has: zeros, made of the zeros of operands padded
-by dense levels and of sums over full extents.
+"""Tensors that are stored with more entries than the oracle's pattern has: zeros, made of the zeros of padded operands
+and of sums over full extents.
 
-How many there are is expected, where they lie is not known: they are drawn from the positions at which they can lie.
+Where it is not known where they lie, their expected number is drawn from the positions at which they can.
 """
 
 from __future__ import annotations
@@ -13,12 +13,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from costmodel.factors import Ints
+from costmodel.factors import Ints, distinct, pack
 from costmodel.statistics import TensorStatistics
 from mapper.tensor import SparseTensor
 
 MOST_POSITIONS = 1 << 18
 """Positions to draw from; of larger results readers are taken to find the oracle's pattern."""
+
+
+MOST_LISTED = 1 << 20
+"""Positions that are listed to find where zeros are, at most."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -28,6 +32,15 @@ class Widened:
     tensor: str
     key: str
     make: Callable[[], SparseTensor]
+
+
+def filled(known: SparseTensor, places: Ints) -> SparseTensor:
+    """The values of ``known``, and zeros at those of the ``places``[mode, entry] where it has none."""
+    coords = distinct([*np.concatenate([known.coords, places], axis=1)], known.shape)
+    keys, own = (pack([*crd], known.shape) for crd in (coords, known.coords))
+    values = np.zeros(keys.size)
+    values[np.searchsorted(keys, own)] = known.values
+    return SparseTensor(known.shape, np.stack(coords), values)
 
 
 def positions(within: Sequence[Ints]) -> int:
