@@ -121,7 +121,7 @@ def best_tiling(
     unlike = dict[tuple[float, ...], Frame]()  # orders that move the same at all starts are hardly different
     for own in sorted(frames, key=lambda f: f.tiles):
         unlike.setdefault(_Descent(own).at_starts(), own)
-    best = min(_searched(unlike[traffic]) for traffic in sorted(unlike)[:ORDERS_SEARCHED])
+    best = min(_searched(unlike[traffic]) for traffic in sorted(unlike)[: 1 if many else ORDERS_SEARCHED])
     while (better := _reordered(frame, best)) < best:
         best = better
     return replace(frame, tiles=best[1]).mapping(best[2])
@@ -137,15 +137,18 @@ def _searched(frame: Frame) -> _Found:
 
 
 def _reordered(frame: Frame, best: _Found) -> _Found:
-    """The best that is found with one loop moved, from the order in which the same tiles move least."""
+    """What a descent ends at with one loop moved: the one with which the same tiles move least."""
     extents = dict(zip(best[1], best[2], strict=True))
     moved = []
     for tiles in _moves(best[1]):
         shape = tuple(extents[i] for i in tiles)
         moved.append((replace(frame, tiles=tiles).traffic(shape), tiles, shape))
-    if min(moved) >= best:
+    least = min(moved)
+    if least >= best:
         return best
-    return min(*moved, _searched(replace(frame, tiles=min(moved)[1])))
+    own = replace(frame, tiles=least[1])
+    shape = _Descent(own).from_shape(least[2])
+    return own.traffic(shape), own.tiles, shape
 
 
 def _moves(order: tuple[str, ...]) -> list[tuple[str, ...]]:
@@ -182,6 +185,11 @@ class _Descent:
     def at_starts(self) -> tuple[float, ...]:
         """Traffic at the shapes that descents start from, the least first."""
         return tuple(sorted(map(self._value, self._starts(largest_square(self._frame)))))
+
+    def from_shape(self, shape: Shape) -> Shape:
+        """Where a descent from ``shape`` ends."""
+        self._grids = [sorted({*grid, side}) for grid, side in zip(self._grids, shape, strict=True)]
+        return self._descended(shape)
 
     def run(self) -> Shape:
         side = largest_square(self._frame)
