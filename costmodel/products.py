@@ -73,10 +73,10 @@ def sum_product(
     if not left:
         return Factor((), (), np.array([scale]))
     last = left[0]
-    if ordered or {*last.columns} != {*keep}:  # columns that are in place already are not sorted
-        last = last.reduced(keep, extents) if last.columns != tuple(keep) else last.in_order(extents)
+    if last.columns == tuple(keep):
+        last = last.in_order(extents) if ordered else last
     else:
-        last = last.permuted(keep)
+        last = last.reduced(keep, extents) if ordered or {*last.columns} != {*keep} else last.permuted(keep)
     return last if scale == 1.0 else Factor(last.columns, last.coords, last.weights * scale)
 
 

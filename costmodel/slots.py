@@ -23,14 +23,8 @@ def in_slots(statistics: Statistics, stats: TensorStatistics, layout: Layout) ->
     of every group (``mapper.levels``), if the positions to look at are few enough to be listed."""
     if not free_slots(stats, layout) or _reached(stats, layout) > MOST_LISTED:
         return stats
-    view, nodes = _fibers(layout), stats.count(_fibers(layout))
-    held = dict(zip((mode for mode, _ in view), stats.nodes(view), strict=True))
-    coords = np.stack([held.get(mode, np.zeros(nodes, np.int64)) for mode in range(len(stats.shape))])
-
-    def made() -> SparseTensor:
-        return _with_zeros(stats.tensor, layout, in_elements(coords, _sides(stats, layout), stats.shape))
-
-    return statistics.named(f"{stats.key} in slots of {layout}", made)
+    key = f"{stats.key} in slots of {layout}"
+    return statistics.named(key, lambda: _with_zeros(stats.tensor, layout, _places(stats, layout)))
 
 
 def free_slots(stats: AnyStatistics, layout: Layout) -> bool:
@@ -53,6 +47,14 @@ def _sides(stats: AnyStatistics, layout: Layout) -> list[int]:
 def _reached(stats: AnyStatistics, layout: Layout) -> float:
     """Positions under all of them."""
     return stats.count(_fibers(layout)) * math.prod(_sides(stats, layout))
+
+
+def _places(stats: TensorStatistics, layout: Layout) -> Ints:
+    """Those positions: int64[modes, positions]."""
+    view = _fibers(layout)
+    held, none = dict(zip((m for m, _ in view), stats.nodes(view), strict=True)), np.zeros(stats.count(view), np.int64)
+    coords = np.stack([held.get(mode, none) for mode in range(len(stats.shape))])
+    return in_elements(coords, _sides(stats, layout), stats.shape)
 
 
 def _with_zeros(tensor: SparseTensor, layout: Layout, places: Ints) -> SparseTensor:

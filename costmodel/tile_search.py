@@ -143,7 +143,7 @@ def _reordered(frame: Frame, best: _Found) -> _Found:
     for tiles in _moves(best[1]):
         shape = tuple(extents[i] for i in tiles)
         moved.append((replace(frame, tiles=tiles).traffic(shape), tiles, shape))
-    least = min(moved)
+    least = min(moved, default=best)  # of one loop there is no other order
     if least >= best:
         return best
     own = replace(frame, tiles=least[1])

@@ -78,6 +78,15 @@ def test_order_for_a_tensor_whose_fibers_are_short() -> None:
     assert moved <= own.traffic(search_shape(own))
 
 
+@pytest.mark.parametrize("text", ["Z(i) = a(i) * b(i)", "s = a(i) * b(i)"])
+def test_a_single_loop_has_no_other_order(text: str) -> None:
+    tensors = {name: generate("uniform", shape=(400,), density=0.3, seed=seed) for seed, name in enumerate("ab")}
+    workload, machine = Workload(parse_program(text), tensors), load_machine("rda").with_fields(buffer_bytes=200)
+    found = best_tiling(workload, machine, statistics=Statistics())
+    assert not violations(workload, found, machine)
+    assert [index for index, _ in found.loops[0].tiles] == ["i"]
+
+
 def test_whole_tensors_need_no_tiles() -> None:
     a = generate("uniform", shape=(6, 6), density=0.5, seed=0)
     workload = Workload(parse_program("Z(i,j) = A(i,k) * B(k,j)"), {"A": a, "B": a})
