@@ -27,7 +27,7 @@ from mapper.precision import multiply_scale
 from mapper.schedule import Conversion, Region, schedule
 from mapper.workload import Workload
 
-MODEL_VERSION = 9
+MODEL_VERSION = 10
 """Raised whenever an estimate may change; rows of a study carry it."""
 
 

@@ -29,8 +29,14 @@ def in_slots(statistics: Statistics, stats: TensorStatistics, layout: Layout) ->
 
 def free_slots(stats: AnyStatistics, layout: Layout) -> bool:
     """Whether an N:M level may have slots that no entry fills."""
-    n, m = (slots_of(layout.kinds[-1]) if layout.kinds else None) or (0, 1)
-    return stats.nnz * m < math.prod(stats.shape) * n
+    if not (slots := slots_of(layout.kinds[-1]) if layout.kinds else None):
+        return False
+    mode, (n, m) = layout.modes[-1], slots
+    extent = stats.shape[mode]
+    side = layout.tiles[mode] if mode in layout.tile_modes else extent
+    whole, rest = divmod(extent, side)
+    slots_of_fiber = sum(count * (size // m * n + min(n, size % m)) for count, size in ((whole, side), (1, rest)))
+    return stats.nnz * extent < math.prod(stats.shape) * slots_of_fiber
 
 
 def _fibers(layout: Layout) -> View:

@@ -22,7 +22,7 @@ from .result import ChannelProfile, ContextProfile, Profile, Timeline, TrafficRo
 _NO_LIMIT = 2**63 - 1
 
 
-SIMULATOR_VERSION = 6
+SIMULATOR_VERSION = 7
 """Raised whenever a profile may change; rows of a study carry it."""
 
 

@@ -23,6 +23,7 @@ from mapper.region_space import Chooser, RegionSpace, pick
 from mapper.regions import stored_tensors
 from mapper.residency import KEEP
 from mapper.space_limits import SpaceLimits
+from mapper.units import lacking_units
 from mapper.violation import Violation
 from mapper.workload import Workload
 
@@ -61,6 +62,9 @@ class ProgramSpace:
 
     @cached_property
     def _listed(self) -> list[Fusion]:
+        if lacking := lacking_units(self.workload.program, self.machine):
+            self.reasons += lacking
+            return []
         found = itertools.islice(self._fusions(self.undecided), MOST_FUSIONS + 1)
         return [fusion for fusion in found if self._has_order(fusion) and self._has_loops(fusion)]
 

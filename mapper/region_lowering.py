@@ -18,6 +18,7 @@ from typing import Any
 
 from mapper.blocks import Grid
 from mapper.dtypes import value_width
+from mapper.formats import BITMASK, COMPRESSED
 from mapper.graph_builder import GraphBuilder, Stream
 from mapper.lanes import Slice, common_levels
 from mapper.locating import located
@@ -302,7 +303,8 @@ class RegionLowering:
         return {
             "tensor": self._build.account(target.tensor),
             "tile_levels": len(layout.tile_modes),
-            "kinds": layout.kinds,
+            # Without memory nothing has bytes; the bits of a mask have no width that says so.
+            "kinds": tuple(COMPRESSED if k == BITMASK and not memory else k for k in layout.kinds),
             "dims": tuple(shape[m] for m in layout.modes),
             "tiles": tuple(tiles[m] for m in layout.modes),
             "tile_level_of": tuple(layout.tile_modes.index(m) if m in layout.tile_modes else -1 for m in layout.modes),

@@ -105,7 +105,7 @@ class MappingSpace:
 
         Raises EmptySpace naming the rules that forbade all ``tries``.
         """
-        reasons: dict[str, int] = {}
+        reasons: dict[str, list[Violation]] = {}
         programs = list(self.programs.values())
         running = None if fusions is None else self._weighed(fusions)
         for _ in range(tries):
@@ -122,8 +122,8 @@ class MappingSpace:
             if not broken:
                 return mapping
             for violation in broken:
-                reasons[violation.rule] = reasons.get(violation.rule, 0) + 1
-        text = ", ".join(f"{rule} ({n} times)" for rule, n in sorted(reasons.items(), key=lambda r: -r[1]))
+                reasons.setdefault(violation.rule, []).append(violation)
+        text = "; ".join(f"{v[0]} ({len(v)} times)" for v in sorted(reasons.values(), key=len, reverse=True))
         raise EmptySpace(f"no legal mapping among {tries} uniform draws: forbidden by {text}")
 
     def choose(self, chooser: Chooser) -> Mapping:

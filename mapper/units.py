@@ -15,7 +15,7 @@ from mapper.lanes import common_levels
 from mapper.lowering import lane_units, sum_units
 from mapper.machine import Machine
 from mapper.mapping import Mapping
-from mapper.program import MOST_JOINED, Edge, Program
+from mapper.program import MOST_JOINED, Edge, Program, Statement
 from mapper.regions import fused_edges, region_label, stored_tensors, stream_nest
 from mapper.violation import Violation
 from mapper.workload import Workload
@@ -64,6 +64,23 @@ def unit_violations(
     return found
 
 
+def lacking_units(program: Program, machine: Machine) -> list[Violation]:
+    """Kinds of which the machine has fewer units than a single lane of a statement takes, whatever its mapping."""
+    if machine.units is None:
+        return []
+    return [
+        Violation("units", f"{count} {kind}", f"at most {machine.units.get(kind, 0)}", f"S{number}")
+        for number, own in enumerate(program.statements)
+        for kind, count in (("map", _maps(own)), ("union", int(own.kind == "add" and own.indices != ())))
+        if count > machine.units.get(kind, 0)
+    ]
+
+
+def _maps(statement: Statement) -> int:
+    """Units that map values, per lane, whatever loops and formats: those that make ones of a pattern depend on them."""
+    return (statement.kind == "map") + (statement.reduction == "mean") + (-1 in statement.signs[:1])
+
+
 @lru_cache(maxsize=65536)
 def most_units(program: Program, statements: tuple[int, ...], joins: str) -> Counts:
     """Units per lane that a region which makes nothing by blocks takes at most, whatever its loops, of every kind of
@@ -85,8 +102,7 @@ def most_units(program: Program, statements: tuple[int, ...], joins: str) -> Cou
             store=statement.target.tensor in leaving,
             repeat=len(statement.operands) * loops - 2 * read.total() + located + all_of * (loops - 2),
             reduce=2 * reduced, accumulate=bool(reduced), alu=len(statement.operands) - 1 + bool(reduced),
-            map=sum(a.pattern for a in statement.operands) + (statement.kind == "map")
-            + (statement.reduction == "mean") + (-1 in statement.signs[:1]),
+            map=_maps(statement) + sum(a.pattern for a in statement.operands),
             intersect=shared if statement.kind == "contract" else 0,
             union=(0 if statement.kind == "contract" else loops) + (written if reduced else 0)
             + (loops * all_of if len(operands) + all_of > MOST_JOINED else 0),

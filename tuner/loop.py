@@ -95,8 +95,8 @@ class _Loop:
                 found.setdefault(verdict.rule, []).append(verdict)
         ordered = sorted(found.items(), key=lambda item: -len(item[1]))
         return "; ".join(
-            f"{rule} ({len(cases)} times, e.g. at {cases[0].where}: {cases[0].measured} {cases[0].unit}, "
-            f"must be {cases[0].limit})"
+            f"{rule} ({len(cases)} times, e.g. at {cases[0].where}: {cases[0].measured} {cases[0].unit}".rstrip()
+            + f", must be {cases[0].limit})"
             for rule, cases in ordered
         )
 

@@ -65,3 +65,17 @@ def test_full_slots_and_too_many_positions_stay_as_they_are(monkeypatch: pytest.
     thin = statistics.of(SparseTensor.from_dense(np.eye(8)))
     monkeypatch.setattr(slots, "MOST_LISTED", 63)
     assert free_slots(thin, layout) and in_slots(statistics, thin, layout) is thin
+
+
+@pytest.mark.parametrize("tile", [0, 3, 6, 7])
+def test_a_last_group_has_slots_for_all_that_it_reaches(tile: int) -> None:
+    """Groups at the ends of fibers and of tiles are shorter than four positions, and may have as many slots."""
+    layout = Layout((0, 1), ("dense", "2:4"), (1,) if tile else (), (0, tile) if tile else ())
+    statistics = Statistics()
+    full = SparseTensor.from_dense(np.tile(np.arange(9) % (tile or 9) % 4 < 2, (4, 1)).astype(float))
+    assert not free_slots(statistics.of(full), layout)
+    coords = full.coords[:, 1:]  # one entry less, so that its slot is free
+    thin = SparseTensor.from_coo(full.shape, coords, np.ones(coords.shape[1]))
+    assert free_slots(statistics.of(thin), layout)
+    assert in_slots(statistics, statistics.of(thin), layout).nnz == full.nnz
+    assert store_tensor(thin, layout, RDA).values.size == full.nnz

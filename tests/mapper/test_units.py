@@ -7,12 +7,13 @@ import dataclasses
 import numpy as np
 import pytest
 
+from mapper.errors import EmptySpace
 from mapper.machine import load_machine
 from mapper.notation import parse_program
 from mapper.regions import regions_of
 from mapper.space import MappingSpace
 from mapper.synthetic import uniform
-from mapper.units import PORTED, most_units, unit_violations, units_used
+from mapper.units import PORTED, lacking_units, most_units, unit_violations, units_used
 from mapper.workload import Workload
 
 MACHINE = dataclasses.replace(load_machine("rda"), units=None)
@@ -43,6 +44,8 @@ def test_units_are_within_the_bound(text: str) -> None:
             bound = dict(zip(PORTED, (lanes * most_units(own, statements, mapping.joins)).tolist(), strict=True))
             used = units_used(workload, mapping, MACHINE, statements)
             assert all(used[kind] <= bound[kind] for kind in PORTED), (mapping, used, bound)
+            lacking = lacking_units(own, dataclasses.replace(MACHINE, units=used))
+            assert not {v.where for v in lacking} & {f"S{n}" for n in statements}, (mapping, used, lacking)
             tight |= {kind for kind in PORTED if used[kind] == bound[kind] > 0}
     assert {"array", "scan"} <= tight  # no mere large numbers
 
@@ -57,3 +60,17 @@ def test_units_beyond_the_budget_are_counted() -> None:
     poor = dataclasses.replace(MACHINE, units={**used, "scan": used["scan"] - 1})
     (violation,) = unit_violations(workload, mapping, poor, [(0,)])
     assert violation.measured == f"{used['scan']} scan"
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "where"),
+    [("dense map", "map", "S1"), ("mean", "map", "S1"), ("negative first", "map", "S1"),
+     ("sums of broadcasts", "union", "S2"), ("sums that meet in more than one join", "union", "S0")],
+)  # fmt: skip
+def test_a_unit_that_nothing_avoids_empties_the_space_at_once(name: str, kind: str, where: str) -> None:
+    program, units = parse_program(PROGRAMS[name]), dict.fromkeys(PORTED, 100)
+    workload = Workload(program, {n: {"A": A, "B": B, "C": C}[n] for n in program.inputs})
+    assert MappingSpace(workload, dataclasses.replace(MACHINE, units=units)).size()
+    poor = dataclasses.replace(MACHINE, units={**units, kind: 0})
+    with pytest.raises(EmptySpace, match=f"units at {where}: 1 {kind} .must be at most 0"):
+        MappingSpace(workload, poor).sample(np.random.default_rng(0))

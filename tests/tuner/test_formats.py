@@ -180,3 +180,16 @@ def test_energy_of_narrow_multiplies() -> None:
     assert saved["fp16", "fp16"] == pytest.approx(burst + 16 * machine.energy.multiply_pj / 2)
     assert saved["fp16", "fp32"] == pytest.approx(burst)
     assert saved["fp32", "fp16"] == pytest.approx(0.0, abs=1e-6)
+
+
+def test_without_memory_nothing_is_moved() -> None:
+    """Not even the bits of the masks of results."""
+    text = "T(i,k) = A(i,j) * B(j,k)\nZ(i,k) = relu(T(i,k))"
+    rng = np.random.default_rng(0)
+    workload = Workload(parse_program(text), {"A": tensor(rng, (6, 9)), "B": tensor(rng, (9, 7))})
+    masks = tuple((name, ("bitmask", "bitmask")) for name in ("A", "B", "T", "Z"))
+    mapping = Mapping((True,), (Loops(("i", "j", "k")), Loops(("i", "k"))), masks)
+    machine = load_machine("comal")
+    result = evaluate(workload, mapping, machine, Limits(), StorageCache())
+    assert (result.failure, result.traffic_bytes) == (None, 0)
+    assert estimate(workload, mapping, machine, statistics=Statistics()).traffic_bytes == 0
