@@ -141,7 +141,7 @@ def _map(statement: Statement, known: Mapping[str, SparseTensor], extents: Mappi
     with np.errstate(invalid="ignore", over="ignore", divide="ignore"):
         values = _mapped(statement, entries.values)
     if statement.function == "sparse_relu":
-        kept = values > 0
+        kept = ~(values <= 0)  # what is not a number is no reason to hide it
         entries, values = Entries(entries.indices, entries.coords[:, kept], entries.values[kept]), values[kept]
     return _tensor(statement, Entries(entries.indices, entries.coords, values), extents)
 
