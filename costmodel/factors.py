@@ -63,7 +63,11 @@ class Factor:
         if not (key[1:] < key[:-1]).any():
             return self
         order = in_order(key)[1]
-        return Factor(self.columns, tuple(c[order] for c in self.coords), self.weights[order])
+        return self.taken(order)
+
+    def taken(self, places: Ints) -> Factor:
+        """The points at these places."""
+        return Factor(self.columns, tuple(c[places] for c in self.coords), self.weights[places])
 
     def cut(self, column: int, times: int, cells: int) -> Factor:
         """Every point cut into ``times`` along the column of that number, in which there are ``cells`` then."""

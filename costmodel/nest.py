@@ -7,6 +7,7 @@ at all coordinates of an index that it lacks. A dense map runs over all coordina
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections.abc import Hashable
 from collections.abc import Mapping as MappingABC
@@ -17,53 +18,26 @@ import numpy as np
 
 from costmodel.counting import AnyStatistics, Counter, Lanes, Leaf
 from costmodel.factors import Floats
+from costmodel.operand import Operand
 from costmodel.padding import with_zeros
+from costmodel.passed import passed
 from costmodel.slots import in_slots
 from costmodel.statistics import MODEL_LEVELS, Statistics, TensorStatistics
-from costmodel.tiles import level_view
 from costmodel.uniform import UniformStatistics, expected_entries
-from costmodel.views import View
 from costmodel.widened import Widened
 from mapper.dtypes import FP32
 from mapper.errors import InputError, nearest
-from mapper.formats import COMPRESSED, DENSE
+from mapper.formats import COMPRESSED
 from mapper.lanes import Slice, common_levels, lane_slices
 from mapper.locating import located
-from mapper.mapping import Loop, Mapping
+from mapper.mapping import Mapping
 from mapper.program import IN_PLACE, Access, Edge
 from mapper.regions import renaming
 from mapper.residency import OVERBOOKED
 from mapper.schedule import Conversion, Region, schedule
-from mapper.storage import Layout, layout_of
+from mapper.storage import layout_of
 from mapper.tensor import SparseTensor
 from mapper.workload import Workload
-
-
-@dataclass(frozen=True, slots=True)
-class Operand:
-    """One operand of a statement: ``loops`` are its levels; a fused one is a stream (``stored`` False)."""
-
-    access: Access
-    layout: Layout
-    loops: tuple[Loop, ...]
-    stats: AnyStatistics
-    stored: bool
-
-    def leaf(self, nest: tuple[Loop, ...], depth: int, valued: bool = False) -> Leaf:
-        """Nodes within the first ``depth`` loops, with ``valued`` only those that have a stored value below: a dense
-        level above a compressed one also has nodes without."""
-        own = [loop for loop in nest[:depth] if loop in self.loops]
-        tiles = sum(part == "tile" for _, part in own)
-        layout = self.layout
-        if valued:
-            upper = max((n for n, kind in enumerate(layout.kinds, 1) if kind != DENSE), default=0)
-            layout = replace(layout, kinds=(COMPRESSED,) * upper + layout.kinds[upper:])
-        return Leaf(self.stats, self.access.indices, level_view(layout, tiles, len(own) - tiles))
-
-    @property
-    def full_view(self) -> View:
-        """The view whose nodes are the entries."""
-        return tuple((m, 1) for m in range(len(self.access.indices)))
 
 
 class Model:
@@ -101,12 +75,13 @@ class Model:
     def nests(self, region: Region) -> tuple[Nest, ...]:
         """One nest per statement of a region; what is known of their results is noted, as readers find it."""
         slices = lane_slices(self.workload, self.mapping, region.statements)
-        found = []
+        found = dict[int, Nest]()
         for number in region.statements:
-            streamed = {e.operand: self._agreed(region, e) for e in region.fused if e.consumer == number}
-            found.append(Nest(self, number, streamed, slices[number]))
-            self.widened |= with_zeros(found[-1])
-        return tuple(found)
+            read = [e for e in region.fused if e.consumer == number]
+            streams = {e.operand: Stream(found[e.producer], self._agreed(region, e)) for e in read}
+            found[number] = Nest(self, number, streams, slices[number])
+            self.widened |= with_zeros(found[number])
+        return tuple(found.values())
 
     def _agreed(self, region: Region, edge: Edge) -> dict[str, int]:
         """Outer levels of a stream that are the same in all lanes of a parallel index of its reader."""
@@ -118,27 +93,35 @@ class Model:
         }
 
 
+@dataclass(frozen=True, slots=True)
+class Stream:
+    """An operand that a statement of the region makes: its ``maker``, and how many outer levels are ``agreed``, alike
+    in all lanes of a parallel index."""
+
+    maker: Nest
+    agreed: dict[str, int]
+
+
 class Nest:
-    """Statement ``number``; the operands at positions ``streamed`` come from fused producers, as many outer levels of
-    each as said are alike in all lanes of a parallel index. ``slices``: those of its parallel indices.
+    """Statement ``number``; the operands at the positions of ``streams`` come from fused producers. ``slices``: those
+    of its parallel indices.
 
     Lanes of several indices are numbered together, those of the first varying slowest. What a lane gets from an
     accumulator has only what the lane has, also at levels above the loop that is dealt to lanes.
     """
 
     def __init__(
-        self, model: Model, number: int, streamed: MappingABC[int, dict[str, int]],
-        slices: tuple[tuple[Slice, ...], ...],
-    ) -> None:  # fmt: skip
+        self, model: Model, number: int, streams: MappingABC[int, Stream], slices: tuple[tuple[Slice, ...], ...]
+    ) -> None:
         workload, mapping = model.workload, model.mapping
         self.model, self.number = model, number
         self.statement, self.plan = workload.program.statements[number], mapping.loops[number]
         self.loops, self.extents = self.plan.nest, workload.extents[number]
         self.splits = tuple(self._lanes(n, own) for n, own in enumerate(slices))
         self.counter = Counter(model.statistics, model.level, self.extents, self.splits)
-        self._streamed = streamed
+        self._streams = streams
         self.operands = tuple(
-            self._operand(access, n not in streamed) for n, access in enumerate(self.statement.operands)
+            self._operand(access, n not in streams) for n, access in enumerate(self.statement.operands)
         )
 
     def _lanes(self, n: int, slices: tuple[Slice, ...]) -> Lanes:
@@ -159,10 +142,16 @@ class Nest:
 
     @property
     def key(self) -> tuple[Hashable, ...]:
-        """What prefixes, scopes and visits depend on: statement, data, loops, lanes, formats, kinds of operands."""
+        """What prefixes, scopes and visits depend on: statement, data, loops, lanes, formats, operands and who makes
+        them."""
         kinds = tuple((o.stats.key, o.layout, o.stored) for o in self.operands)
-        agreed = tuple(tuple(own.items()) for own in self._streamed.values())
-        return str(self.statement), tuple(sorted(self.extents.items())), self.plan, self.splits, kinds, agreed
+        streams = tuple((tuple(own.agreed.items()), own.maker.digest) for own in self._streams.values())
+        return str(self.statement), tuple(sorted(self.extents.items())), self.plan, self.splits, kinds, streams
+
+    @cached_property
+    def digest(self) -> str:
+        """A short text for the key."""
+        return hashlib.sha256(repr(self.key).encode()).hexdigest()
 
     @property
     def lanes(self) -> int:
@@ -180,21 +169,29 @@ class Nest:
 
     def fixed(self, depth: int) -> tuple[Lanes, ...]:
         """The lanes that see different prefixes at ``depth``."""
-        early = {own for n in self._streamed for own in self._early(n, depth)}
+        early = {own for n in self._streams for own in self._early(n, depth)}
         return tuple(own for own in self.splits if self.depth_of(own) <= depth or own in early)
 
     def _early(self, n: int, depth: int) -> tuple[Lanes, ...]:
         """Lanes that stream ``n`` tells apart within ``depth`` loops, above the loop that is dealt to them. Below level
         L2, where nodes are independent, none."""
-        if n not in self._streamed or self.model.level != "L2":
+        if n not in self._streams or self.model.level != "L2":
             return ()
-        agreed, levels = self._streamed[n], sum(loop in self.operands[n].loops for loop in self.loops[:depth])
+        agreed, levels = self._streams[n].agreed, self._levels(n, depth)
         return tuple(own for own in self.splits if levels > agreed[own.index] and self.depth_of(own) > depth)
 
+    def _levels(self, n: int, depth: int) -> int:
+        """Levels of operand ``n`` within the first ``depth`` loops."""
+        return sum(loop in self.operands[n].loops for loop in self.loops[:depth])
+
     def leaf(self, n: int, depth: int, valued: bool = False) -> Leaf:
-        """Nodes of operand ``n`` within the first ``depth`` loops (``Operand.leaf``), per lane that it tells apart."""
+        """Nodes of operand ``n`` within the first ``depth`` loops (``Operand.leaf``), per lane that it tells apart; of
+        a stream all that it carries."""
         operand = self.operands[n]
         leaf, early = operand.leaf(self.loops, depth, valued), self._early(n, depth)
+        if n in self._streams and not early and not valued and self.model.level == "L2":
+            carried = passed(self._streams[n].maker, self._levels(n, depth), leaf.view)
+            leaf = replace(leaf, stats=carried or leaf.stats)
         for own in early:
             assert isinstance(leaf.stats, TensorStatistics)
             leaf = own.dealt(leaf.stats, leaf.indices, leaf.view, self.model.statistics)

@@ -14,6 +14,7 @@ import numpy as np
 
 from costmodel.counting import AnyStatistics, Leaf
 from costmodel.factors import Ints
+from costmodel.operand import Operand
 from costmodel.slots import free_slots
 from costmodel.statistics import TensorStatistics
 from costmodel.widened import MOST_LISTED, Widened, filled
@@ -22,7 +23,7 @@ from mapper.formats import pads, slots_of
 from mapper.tensor import SparseTensor
 
 if TYPE_CHECKING:
-    from costmodel.nest import Nest, Operand
+    from costmodel.nest import Nest
 
 
 def padded(nest: Nest) -> bool:

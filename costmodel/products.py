@@ -77,6 +77,8 @@ def sum_product(
         last = last.in_order(extents) if ordered else last
     else:
         last = last.reduced(keep, extents) if ordered or {*last.columns} != {*keep} else last.permuted(keep)
+    if not scale:  # a factor without points, of indices that no other has: nothing is left of these either
+        last = last.taken(np.zeros(0, np.int64))
     return last if scale == 1.0 else Factor(last.columns, last.coords, last.weights * scale)
 
 
@@ -139,7 +141,7 @@ class _Pairs:
         self._left_key, self._right_key, self._right = both[: left.weights.size], both[left.weights.size :], right
         if (self._right_key[1:] < self._right_key[:-1]).any():
             self._right_key, order = in_order(self._right_key)
-            self._right = Factor(right.columns, tuple(c[order] for c in right.coords), right.weights[order])
+            self._right = right.taken(order)
         if self._cells <= both.size:
             ends = np.cumsum(np.bincount(self._right_key, minlength=self._cells + 1))
             self._start, stop = np.concatenate([[0], ends])[self._left_key], ends[self._left_key]

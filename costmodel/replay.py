@@ -140,8 +140,7 @@ def _sample(nest: Nest, scope: int, least: float) -> Factor:
             taken[weight.coords[0][np.argsort(weight.weights, kind="stable")][step // 2 :: step]] = True
             holder = next(n for n, f in enumerate(factors) if f.granule(index) == 1)
             held = factors[holder]
-            keep = np.flatnonzero(taken[held.column(index, granule)])
-            factors[holder] = Factor(held.columns, tuple(c[keep] for c in held.coords), held.weights[keep])
+            factors[holder] = held.taken(np.flatnonzero(taken[held.column(index, granule)]))
         return sum_product(factors, tuple(every.items()), nest.extents)
 
     return nest.model.statistics.remember(key, products)

@@ -9,7 +9,8 @@ from __future__ import annotations
 import numpy as np
 
 from costmodel.factors import Floats, Ints
-from costmodel.nest import Nest, Operand
+from costmodel.nest import Nest
+from costmodel.operand import Operand
 from costmodel.padding import padded
 from costmodel.statistics import TensorStatistics
 

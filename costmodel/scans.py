@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from costmodel.factors import Floats
-from costmodel.nest import Operand
+from costmodel.operand import Operand
 from costmodel.tiles import level_view
 from mapper.formats import BITMASK, NONUNIQUE, SINGLETON
 from mapper.mapping import Loop

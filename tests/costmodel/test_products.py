@@ -67,6 +67,7 @@ def test_an_empty_factor_makes_everything_zero() -> None:
     empty = Factor((("k", 1),), (np.zeros(0, np.int64),), np.zeros(0))
     assert sum_product([sparse(rng, (("i", 1), ("k", 1))), empty], (), EXTENTS).total == 0
     assert sum_product([empty, sparse(rng, (("i", 1), ("k", 2)))], (("i", 1),), EXTENTS).total == 0
+    assert sum_product([empty, sparse(rng, (("i", 1),))], (("i", 1),), EXTENTS).weights.size == 0
 
 
 def test_a_share_of_too_many_pairs_estimates_the_sum(monkeypatch: pytest.MonkeyPatch) -> None:
