@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from costmodel.accumulators import reduction_of
 from costmodel.blocks import block_walk, block_work
 from costmodel.energy import Actions
 from costmodel.latency import region_latency
+from costmodel.least_traffic import burst_cycles
 from costmodel.nest import Model
 from costmodel.statistics import Statistics, shared_statistics
 from costmodel.traffic import (
@@ -29,6 +31,10 @@ from mapper.workload import Workload
 
 MODEL_VERSION = 10
 """Raised whenever an estimate may change; rows of a study carry it."""
+
+
+PIECE_BURSTS = 16
+"""Bursts of a conversion that are read at once (the convert context of the simulator)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,9 +163,16 @@ def _actions(work: Work, multiply_scale: float) -> Actions:
 
 
 def _conversion(step: Conversion, moved: list[Transfer], machine: Machine) -> StepEstimate:
-    if not moved:
+    """Pieces are written as they come, while others are read; what is empty takes no time."""
+    size = {t.traffic.direction: t.traffic.bytes for t in moved}
+    read, written = size.get("read", 0.0), size.get("write", 0.0)
+    if not read + written:
         return StepEstimate(step.name, 0.0, step.name)
-    cycles = sum(t.traffic.bytes for t in moved) / machine.streaming_bytes_per_cycle
-    limited = sum(t.traffic.bytes / machine.port_bytes_per_cycle(t.traffic.direction) for t in moved)
-    waits = machine.dram_latency_cycles + machine.dram_startup_cycles
-    return StepEstimate(step.name, max(cycles, limited) + waits, step.name)
+
+    def memory(amount: float) -> float:
+        return math.ceil(amount / machine.dram_burst_bytes / (machine.dram_channels or 1)) * burst_cycles(machine)
+
+    first = machine.dram_latency_cycles + memory(min(read, PIECE_BURSTS * machine.dram_burst_bytes)) if read else 0.0
+    cycles = machine.dram_startup_cycles + max(memory(read), first) + memory(written)
+    ports = [amount / machine.port_bytes_per_cycle(way) for way, amount in size.items()]
+    return StepEstimate(step.name, max(cycles, *ports), step.name)

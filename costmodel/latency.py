@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -33,7 +34,7 @@ def region_latency(
     lane the phases follow each other; lanes that drain at different times fill each other's gaps in the memory.
     Of row buffers only the misses of streams count, one per row; those of streams that meet in a channel do not.
     """
-    compute, drain, unit = _chain(works)
+    compute, drain, unit = _chains(nests, works)
     late = sum(t.burst_bytes * works[n].drained for n, t in _drain_transfers(nests, moved))
     total, bandwidth, lanes = sum(t.burst_bytes for t in moved), machine.streaming_bytes_per_cycle, nests[0].lanes
     firsts = [_first_load(t, lanes) / bandwidth for t in moved]
@@ -71,19 +72,38 @@ def _first_load(transfer: Transfer, lanes: int) -> float:
     return transfer.burst_bytes * min(1.0, lanes / transfer.requests)
 
 
-def _chain(works: Sequence[Work]) -> tuple[float, float, str]:
-    """(cycles, final drain, slowest unit) of fused statements: a reader starts with the first piece of its stream. A
-    drain lasts as long as its reader takes for what the FIFOs between do not hold (``held``, a share of a piece): until
-    then the accumulator takes nothing new. Every statement that only passes the stream on has as many FIFOs again."""
-    cycles = drain = held = 0.0
-    pieces = math.inf
-    for work in works:
-        own = work.slowest[0]
-        serial, piped = cycles + max(drain, own), max(cycles + max(drain, held * own), own)
-        cycles = piped + max(0.0, serial - piped) / pieces
-        drain, pieces = float(work.draining.max(initial=0.0)), work.pieces
-        held = work.drained or max(0.0, 2.0 * held - 1.0)
-    return cycles, drain, max(w.slowest for w in works)[1]
+@dataclass(frozen=True, slots=True)
+class _Made:
+    """When a statement is done: ``cycles`` until it has formed its products, ``drain`` of the last piece of its result
+    after that; ``pieces`` that its readers get one after the other; ``held``: share of a piece that the FIFOs do not
+    hold, so that its reader keeps it waiting."""
+
+    cycles: float = 0.0
+    drain: float = 0.0
+    pieces: float = math.inf
+    held: float = 0.0
+
+    def read(self, own: float) -> float:
+        """Cycles until a reader is done that works for ``own`` cycles: it starts with the first piece. A drain lasts as
+        long as the reader takes for what is held."""
+        serial, piped = self.cycles + max(self.drain, own), max(self.cycles + max(self.drain, self.held * own), own)
+        return piped + max(0.0, serial - piped) / self.pieces
+
+
+def _chains(nests: Sequence[Nest], works: Sequence[Work]) -> tuple[float, float, str]:
+    """(cycles, final drain, slowest unit) of fused statements. Those that do not read one another run side by side; a
+    reader is done when it is with the last of its streams. Every statement that only passes a stream on has as many
+    FIFOs again."""
+    made = dict[int, _Made]()
+    for nest, work in zip(nests, works, strict=True):
+        streams = [made[maker.number] for maker in nest.makers] or [_Made()]
+        own, held = work.slowest[0], max(stream.held for stream in streams)
+        made[nest.number] = _Made(
+            max(stream.read(own) for stream in streams), float(work.draining.max(initial=0.0)), work.pieces,
+            work.drained or max(0.0, 2.0 * held - 1.0),
+        )  # fmt: skip
+    last = max(made.values(), key=lambda m: m.cycles + m.drain)
+    return last.cycles, last.drain, max(w.slowest for w in works)[1]
 
 
 def _drain_transfers(nests: Sequence[Nest], moved: Sequence[Transfer]) -> list[tuple[int, Transfer]]:

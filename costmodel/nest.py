@@ -154,6 +154,11 @@ class Nest:
         return hashlib.sha256(repr(self.key).encode()).hexdigest()
 
     @property
+    def makers(self) -> tuple[Nest, ...]:
+        """The statements whose results it reads as streams."""
+        return tuple(own.maker for own in self._streams.values())
+
+    @property
     def lanes(self) -> int:
         """Parallel copies."""
         return self.plan.lanes

@@ -11,6 +11,7 @@ from costmodel.factors import Floats
 from costmodel.latency import served
 from costmodel.traffic import TensorTraffic, Transfer
 from hwsim import Limits
+from mapper.machine import load_machine
 from mapper.mapping import Loops, Mapping
 from mapper.notation import parse_program
 from mapper.synthetic import generate
@@ -85,3 +86,35 @@ def test_small_tiles_are_stored_one_behind_the_other() -> None:
     mapping = Mapping((True,), loops, tuple((t, ("compressed",) * 2) for t in "ATWXZ"))
     ran, found = evaluate(workload, mapping, RDA, Limits()), estimate(workload, mapping, RDA, statistics=Statistics())
     assert found.energy_pj == pytest.approx(ran.energy_pj, rel=0.001)
+
+
+def test_sums_that_are_made_side_by_side_take_the_time_of_one() -> None:
+    """Neither product reads the other: 600 columns are scanned at once for both, and then the sum, of few entries. As a
+    chain of three the second would wait for all of the first, which drains at its end."""
+    a, b = (generate("uniform", seed=seed, shape=(12, 600), density=0.5) for seed in (1, 2))
+    workload = Workload(parse_program("Z(i) = sum(j, A(i,j)) + sum(j, B(i,j))"), {"A": a, "B": b})
+    sums = Loops(("j", "i"))
+    formats = tuple((name, ("compressed",) * (1 + (name != "Z"))) for name in "ABZ")
+    mapping = Mapping((False, False), (sums, sums, Loops(("i",))), formats)
+    machine = RDA.with_fields(buffer_bytes=1 << 20)
+    simulated = evaluate(workload, mapping, machine, Limits()).latency_cycles
+    predicted = estimate(workload, mapping, machine, statistics=Statistics()).latency_cycles
+    assert simulated == pytest.approx(predicted, rel=0.15)
+    alone = Workload(parse_program("Z(i) = sum(j, A(i,j))"), {"A": a})
+    single = Mapping((), (sums,), tuple(f for f in formats if f[0] != "B"))
+    assert simulated < 1.5 * evaluate(alone, single, machine, Limits()).latency_cycles
+
+
+@pytest.mark.parametrize("machine", ["rda", "extensor", "comal-hbm"])
+@pytest.mark.parametrize("entries", [0, 3, 9000])
+def test_conversions(entries: int, machine: str) -> None:
+    """Of few entries the latency of the first read is all that counts, of many it is hidden; of none there is none."""
+    a = generate("uniform", seed=1, shape=(300, 200), density=entries / 60_000)
+    workload = Workload(parse_program("Z(i) = sum(j, A(i,j))\nY(j) = sum(i, A(i,j))"), {"A": a})
+    loops = (Loops(("i", "j"), (("i", 64),)), Loops(("j", "i"), (("j", 64),)))
+    mapping = Mapping((), loops, (("A", ("compressed",) * 2), ("Y", ("compressed",)), ("Z", ("compressed",))))
+    own = load_machine(machine)
+    (predicted,) = (s for s in estimate(workload, mapping, own).steps if s.name == "convert A")
+    (simulated,) = (s for s in evaluate(workload, mapping, own, Limits()).summary["steps"] if s["name"] == "convert A")
+    assert predicted.latency_cycles == pytest.approx(simulated["cycles"], rel=0.02)
+    assert bool(simulated["cycles"]) == (entries > 0)
