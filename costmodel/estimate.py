@@ -174,5 +174,5 @@ def _conversion(step: Conversion, moved: list[Transfer], machine: Machine) -> St
 
     first = machine.dram_latency_cycles + memory(min(read, PIECE_BURSTS * machine.dram_burst_bytes)) if read else 0.0
     cycles = machine.dram_startup_cycles + max(memory(read), first) + memory(written)
-    ports = [amount / machine.port_bytes_per_cycle(way) for way, amount in size.items()]
-    return StepEstimate(step.name, max(cycles, *ports), step.name)
+    in_flight = sum(amount / machine.port_bytes_per_cycle(way) for way, amount in size.items())
+    return StepEstimate(step.name, max(cycles, in_flight), step.name)

@@ -33,11 +33,10 @@ def passed(maker: Nest, level: int, view: View) -> TensorStatistics | None:
     """A tensor whose nodes in ``view`` are all that the first ``level`` levels of the stream of ``maker`` hold; None
     where those of the known result are all, or what is joined is too much to be listed."""
     target, known = maker.statement.target, maker.target
-    groups = _groups(maker, level)
-    if not 0 < level <= passing(maker) or not groups or not isinstance(known, TensorStatistics):
+    if not 0 < level <= passing(maker) or not isinstance(known, TensorStatistics):
         return None
-    variables = maker.variables(level)
-    if sum(maker.counter.total(own, variables) for own in groups) > MOST_LISTED:
+    groups, variables = _groups(maker, level), maker.variables(level)
+    if not groups or sum(maker.counter.total(own, variables) for own in groups) > MOST_LISTED:
         return None
     keep = tuple((target.indices[mode], granule) for mode, granule in view)
 

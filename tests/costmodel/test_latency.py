@@ -105,16 +105,18 @@ def test_sums_that_are_made_side_by_side_take_the_time_of_one() -> None:
     assert simulated < 1.5 * evaluate(alone, single, machine, Limits()).latency_cycles
 
 
+@pytest.mark.parametrize("outstanding", [None, 4])
 @pytest.mark.parametrize("machine", ["rda", "extensor", "comal-hbm"])
 @pytest.mark.parametrize("entries", [0, 3, 9000])
-def test_conversions(entries: int, machine: str) -> None:
-    """Of few entries the latency of the first read is all that counts, of many it is hidden; of none there is none."""
+def test_conversions(entries: int, machine: str, outstanding: int | None) -> None:
+    """Of few entries the latency of the first read is all that counts, of many it is hidden unless few bursts may be in
+    flight; of none there is none."""
     a = generate("uniform", seed=1, shape=(300, 200), density=entries / 60_000)
     workload = Workload(parse_program("Z(i) = sum(j, A(i,j))\nY(j) = sum(i, A(i,j))"), {"A": a})
     loops = (Loops(("i", "j"), (("i", 64),)), Loops(("j", "i"), (("j", 64),)))
     mapping = Mapping((), loops, (("A", ("compressed",) * 2), ("Y", ("compressed",)), ("Z", ("compressed",))))
-    own = load_machine(machine)
+    own = load_machine(machine).with_fields(dram_outstanding=outstanding)
     (predicted,) = (s for s in estimate(workload, mapping, own).steps if s.name == "convert A")
     (simulated,) = (s for s in evaluate(workload, mapping, own, Limits()).summary["steps"] if s["name"] == "convert A")
-    assert predicted.latency_cycles == pytest.approx(simulated["cycles"], rel=0.02)
+    assert predicted.latency_cycles == pytest.approx(simulated["cycles"], rel=0.03)
     assert bool(simulated["cycles"]) == (entries > 0)
