@@ -196,7 +196,7 @@ class Nest:
         leaf, early = operand.leaf(self.loops, depth, valued), self._early(n, depth)
         if n in self._streams and not early and not valued and self.model.level == "L2":
             carried = passed(self._streams[n].maker, self._levels(n, depth), leaf.view)
-            leaf = replace(leaf, stats=carried or leaf.stats)
+            return leaf if carried is None else replace(leaf, stats=carried)
         for own in early:
             assert isinstance(leaf.stats, TensorStatistics)
             leaf = own.dealt(leaf.stats, leaf.indices, leaf.view, self.model.statistics)

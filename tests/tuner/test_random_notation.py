@@ -20,7 +20,6 @@ MEASURES = ("latency_cycles", "traffic_bytes", "energy_pj")
 
 
 @pytest.mark.parametrize("name", ["rda", "comal", "rda-blocks", "comal-hbm"])
-@pytest.mark.filterwarnings("ignore::RuntimeWarning")  # roots and quotients of such data need not be finite
 def test_values_bytes_and_bounds(name: str) -> None:
     """What runs has the values of the oracle, moves the bytes that the model says and costs no less than the bounds.
     What does not is a deadlock or goes on for too long."""
