@@ -1,4 +1,4 @@
-"""Twelve mapping spaces small enough to be simulated whole: specifications over seeded tensors.
+"""Twelve mapping spaces small enough to be simulated whole, and six wider ones: specifications over seeded tensors.
 
 Stated before any tool saw them. Each space is what the specification spans less what screening rejects (legality,
 tiles larger than a buffer). What no tool is told is that a simulation stops, and has failed, at ``CYCLES`` times the
@@ -9,6 +9,7 @@ Every space is searched twice: for ``latency_cycles`` alone, and together with t
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 CYCLES, TOKENS = 6, 4
@@ -190,3 +191,21 @@ CASES: dict[str, Values] = {
 
 SECOND = {name: ("traffic_bytes", "energy_pj")[n % 2] for n, name in enumerate(CASES)}
 """The second objective of each."""
+
+
+def _wider(values: Values) -> Values:
+    """Four times as many lanes, and besides each extent of a tile its half and its double."""
+    found = copy.deepcopy(values)
+    mapping = found["mapping"]
+    mapping["parallel"]["max"] *= 4
+    for index, (none, *extents) in mapping["tiles"].items():
+        mapping["tiles"][index] = [none, *sorted({n for e in extents for n in (e // 2, e, 2 * e)})]
+    return found
+
+
+WIDE = {
+    f"{name}-wide": _wider(CASES[name])
+    for name in ("spgemm-power-law", "spmv", "sddmm", "ttm", "gcn-layer", "pruned-layer")
+}
+"""Those of the twelve that have 10,000 to 50,000 mappings when widened so."""
+SECOND |= {f"{name}-wide": second for name, second in SECOND.items()}

@@ -1,6 +1,6 @@
 """Tables of whole mapping spaces: every mapping simulated, estimated, with its features and neighbours.
 
-    python benchmarks/mapping_tables.py [--tables FOLDER]
+    python benchmarks/mapping_tables.py [--wide] [--tables FOLDER]
 
 A table is built once and kept as ``FOLDER/<name>-<hash of its definition and of the versions>.jsonl``, a line per
 mapping; what was interrupted goes on where it was.
@@ -24,7 +24,7 @@ import numpy.typing as npt
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT), str(ROOT / "benchmarks")]
 
-from mapping_cases import CASES, CYCLES, TOKENS
+from mapping_cases import CASES, CYCLES, TOKENS, WIDE
 
 from hwsim import Limits
 from mapper.canonical import content_hash
@@ -111,7 +111,7 @@ class Table:
 
 def load(name: str, folder: Path = FOLDER) -> Table:
     """The table of a case, built as far as it is not there yet."""
-    problem = load_problem(spec_from_values(CASES[name], folder=Path("."), name=name))
+    problem = load_problem(spec_from_values((CASES | WIDE)[name], folder=Path("."), name=name))
     path = folder / f"{name}-{content_hash(_identity(problem))[:16]}.jsonl"
     path.parent.mkdir(parents=True, exist_ok=True)
     lines = _finished(path)
@@ -207,8 +207,9 @@ def _table(name: str, space: MappingSpace, lines: Sequence[dict[str, Any]]) -> T
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--tables", type=Path, default=FOLDER)
+    parser.add_argument("--wide", action="store_true", help="the wider spaces")
     given = parser.parse_args()
-    for name in CASES:
+    for name in WIDE if given.wide else CASES:
         started = time.perf_counter()
         table = load(name, given.tables)
         good = table.values[~np.isnan(table.values[:, 0]), 0]
