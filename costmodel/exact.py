@@ -227,6 +227,8 @@ class _Statement:
         if not results or self.statement.function == "sparse_relu":  # what a value test leaves is the oracle's
             return known
         keys = np.unique(np.concatenate(results))
+        if not self.kept and self.plan.parallel:  # what lanes give is added, so that nothing at all is a zero
+            keys = np.zeros(1, np.int64)
         grid = [self.extents[i] for i in self.kept]
         coords = np.stack(np.unravel_index(keys, grid)) if known.ndim else np.zeros((0, keys.size), np.int64)
         if self.blocks is not None:  # every position of a block is an entry

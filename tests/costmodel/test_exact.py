@@ -225,6 +225,18 @@ def test_operands_and_scalars_of_nothing(text: str, a: np.ndarray, b: np.ndarray
     assert sum(t.bytes for t in count_traffic(workload, mapping, RDA)) == result.traffic_bytes
 
 
+@pytest.mark.parametrize("tiles", [(), (("i", 4),)])
+def test_a_scalar_that_lanes_share_is_always_made(tiles: tuple[tuple[str, int], ...]) -> None:
+    """What lanes give is added: 0 of nothing at all, 4 bytes and as many for each of both segment bounds."""
+    workload = Workload(parse_program("y = A(i)"), {"A": SparseTensor.from_dense(np.zeros(8))})
+    loops = Loops(("i",), tiles, (("i", 2, "balanced"),))
+    mapping = Mapping((), (loops,), (("A", ("compressed",)), ("y", ())))
+    (stored,) = (t for t in count_traffic(workload, mapping, RDA) if t.tensor == "y")
+    assert (stored.purpose, stored.bytes) == ("store", 12)
+    result = evaluate(workload, mapping, RDA, Limits())
+    assert sum(t.bytes for t in count_traffic(workload, mapping, RDA)) == result.traffic_bytes
+
+
 @pytest.mark.parametrize("text", ["Z(i,j) = A(i,k) * B(k,j)", "Z(i,r) = X(i,j,k) * B(j,r) * C(k,r)"])
 def test_blocks_of_prefixes_change_nothing(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("costmodel.walk.BLOCK", 7)
