@@ -1,18 +1,19 @@
 """Tilings that the model chooses, against those of others; and the model's choice against an exhaustive list.
 
-    python benchmarks/tilings.py [--quick] [--json FILE] [--question NAME]
+    python benchmarks/tilings.py [--quick] [--json FILE] [--question NAME] [--settings NAMES]
 
 * ``tilings``: SpMSpM A * A (A times its transpose, or that times A, where A is not square) on all matrices, MTTKRP and
   TTM (rank 16) on all tensors of ``model_cases``, under two settings: ``extensor`` (buffers of 60 KiB per operand tile,
   an accumulator of 64 KiB, 64-bit values, 68 bytes per cycle) and ``sam``, the memory of SAM's tiling study (70,000
-  bytes per tile, 16-bit values and coordinates, a dense tile of 128 x 128 of the result, same bandwidth). Every method
+  bytes per tile, 16-bit values and coordinates, a dense tile of 128 x 128 of the result, same bandwidth); and under the
+  five shared memories of that study, ``sam-1.1M`` to ``sam-17.1M``, where ``--settings`` names them. Every method
   has the same buffers and formats, one tile of an operand at a time (``residency: none``; Tailors: overbooked), and the
   better of two orders of tile loops. Ours is shown a second time with what Tailors has besides: recently used tiles may
   stay, and then all orders are searched. Counted is everything: loads, spilled partial results, results;
   beside it the loads of the same tilings alone. Time is modelled as the later of bytes at full bandwidth and one
   multiply per cycle in each of 128 lanes. DRT moves what an exact walk of its growing tiles counts. ``over_floor``:
-  bytes over those that no tiling saves, each operand loaded and the result stored once, untiled: what ours could gain
-  at most.
+  bytes over those that no tiling saves: what finds partners loaded and the result stored once, untiled. So much ours
+  could gain at most.
 * ``regret``: counted bytes of the shape that the model picks from a stated grid, and of the one that its search finds,
   over those of the grid's best.
 
@@ -43,12 +44,24 @@ sys.path[:0] = [str(ROOT), str(ROOT / "benchmarks")]
 
 from model_cases import Case, cases
 
+from mapper.tensor import SparseTensor
+
 OURS, KEPT = "ours", "ours_lru"
 """Our tilings where no tile stays, and where recently used ones may."""
 
 KERNELS = ("SpMSpM", "MTTKRP", "TTM")
 
 RANK, LANES = 16, 128
+SAM = {
+    "sam": (70_000, 1),
+    "sam-1.1M": (1_100_000, 4),
+    "sam-1.8M": (1_800_000, 5),
+    "sam-2.4M": (2_400_000, 6),
+    "sam-4.3M": (4_300_000, 8),
+    "sam-17.1M": (17_100_000, 16),
+}
+"""Memories of SAM's tiling study, the one next to the units and five shared ones: bytes, and the side of the dense tile
+that one is for in units of 128."""
 GRIDS = {
     3: (1, 8, 32, 128, 256, 512, 1024, 0),
     4: (1, 16, 128, 1024, 0),
@@ -73,8 +86,14 @@ def settings() -> dict[str, Any]:
     from mapper.machine import load_machine
 
     extensor = load_machine("extensor")
-    narrow = {"value_bytes": 2, "coordinate_bytes": 2, "pointer_bytes": 2}
-    return {"extensor": extensor, "sam": extensor.with_fields(**narrow, buffer_bytes=70_000, accumulator_bytes=98_304)}
+    narrow = extensor.with_fields(value_bytes=2, coordinate_bytes=2, pointer_bytes=2)
+    return {
+        "extensor": extensor,
+        **{
+            name: narrow.with_fields(buffer_bytes=buffer, accumulator_bytes=6 * (128 * side) ** 2)
+            for name, (buffer, side) in SAM.items()
+        },
+    }
 
 
 def compared(case: Case, setting: str, machine: Any) -> Row:
@@ -114,12 +133,29 @@ def compared(case: Case, setting: str, machine: Any) -> Row:
 
 
 def floor_bytes(frame: Any) -> float:
-    """What no tiling saves: each operand loaded and the result stored once, in buffers without limit."""
+    """What no tiling saves: of each operand what finds partners loaded, and the result stored, once, untiled, in
+    buffers without limit. More tiles have no fewer nodes at any level."""
     from costmodel import predict_traffic
+    from mapper.formats import DENSE
+    from mapper.workload import Workload
 
+    workload, untiled = frame.workload, frame.mapping(frame.extents)
+    operands, tensors = workload.program.statements[0].operands, dict(workload.tensors)
+    dense = dict[str, float]()  # shares of what is found by its place
+    for own in operands:
+        tensor = workload.tensors[own.tensor]
+        met = np.ones(tensor.nnz, bool)
+        for other in operands:
+            for index in set(own.indices) & set(other.indices):
+                theirs = workload.tensors[other.tensor].coords[other.indices.index(index)]
+                met &= np.isin(tensor.coords[own.indices.index(index)], theirs)
+        if DENSE in untiled.kinds(own.tensor):
+            dense[own.tensor] = float(met.mean())
+        else:
+            tensors[own.tensor] = SparseTensor(tensor.shape, tensor.coords[:, met], tensor.values[met])
     unbounded = frame.machine.with_fields(buffer_bytes=1 << 60, accumulator_bytes=1 << 60)
-    untiled = frame.mapping(frame.extents)
-    return sum(t.bytes for t in predict_traffic(frame.workload, untiled, unbounded, statistics=frame.statistics))
+    found = predict_traffic(Workload(workload.program, tensors), untiled, unbounded, statistics=frame.statistics)
+    return sum(t.bytes * dense.get(t.tensor, 1.0) for t in found)
 
 
 def keep(moved: dict[str, float], loads: dict[str, float], shapes: Row, method: str, mapping: Any, frame: Any) -> None:
@@ -228,15 +264,15 @@ def print_rows(rows: list[Row], summary: Row) -> None:
         print(f"{measure}: geometric mean {summary[measure]['geomean']:.4f}, worst {summary[measure]['worst']:.4f}")
 
 
-def tasks(quick: bool, question: str | None) -> Iterator[tuple[str, Callable[[], Row]]]:
+def tasks(quick: bool, question: str | None, names: list[str]) -> Iterator[tuple[str, Callable[[], Row]]]:
     """(name, what makes its row) of everything that is asked."""
     machines = settings()
     kernels = [case for case in cases(quick) if case.kernel in KERNELS]
     if question in (None, "tilings"):
         for case in kernels:
             own = replace(case, columns=RANK)
-            for setting, machine in machines.items():
-                yield f"{setting} {case.kernel} {case.data}", partial(compared, own, setting, machine)
+            for setting in names:
+                yield f"{setting} {case.kernel} {case.data}", partial(compared, own, setting, machines[setting])
     if question in (None, "regret"):
         for case in kernels[-3:] if quick else kernels:
             own = replace(case, columns=RANK)
@@ -248,12 +284,15 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="small sets")
     parser.add_argument("--json", type=Path, help="file for summary and rows")
     parser.add_argument("--question", choices=("tilings", "regret"), help="this alone")
+    parser.add_argument(
+        "--settings", nargs="+", choices=["extensor", *SAM], default=["extensor", "sam"], help="machines of tilings"
+    )
     options = parser.parse_args()
 
     started, kept = time.perf_counter(), options.json and options.json.with_suffix(options.json.suffix + ".rows")
     rows: list[Row] = [json.loads(line) for line in kept.read_text().splitlines()] if kept and kept.exists() else []
     done = {row["task"] for row in rows}
-    for name, run in tasks(options.quick, options.question):
+    for name, run in tasks(options.quick, options.question, options.settings):
         if name in done:
             continue
         begun = time.perf_counter()

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from mapper.aten_site import NEGLIGIBLE, Constant, Site, array
+from mapper.aten_views import expand
 from mapper.errors import InputError
 from mapper.tensor_view import Value
 
@@ -94,22 +95,32 @@ def masked(at: Site, x: Any, kept: Constant, *, void: bool = True) -> Value:
 
 def masked_fill(at: Site, x: Any, mask: Any, fill: Any) -> Value:
     """``x`` where ``mask`` is false."""
-    number = float(array(fill)) if isinstance(fill, Constant) else fill
-    if not isinstance(number, int | float) or not (number == 0 or number <= NEGLIGIBLE):
-        raise InputError(f"a mask can fill with 0, -inf or a number below {NEGLIGIBLE:g}, got {number!r}")
-    return masked(at, x, kept_by(mask, array(mask) == 0), void=number != 0)
+    return where(at, mask, fill, x)
 
 
 def where(at: Site, mask: Any, x: Any, y: Any) -> Value:
-    """A tensor where ``mask`` chooses it over 0 or -inf."""
+    """``x`` where ``mask`` is true, ``y`` elsewhere; chosen over 0 or -inf a tensor stores nothing there."""
+    x, y = _number(x), _number(y)
+    if array(mask).size == 1:  # a scalar always stores its value, so that there are no masks of one position
+        chosen = x if array(mask).all() else y
+        return at.made("", np.full(at.shape, finite(chosen))) if isinstance(chosen, float) else expand(at, chosen)
     for value, fill, kept in ((x, y, array(mask) != 0), (y, x, array(mask) == 0)):
-        number = array(fill) if isinstance(fill, Constant) else fill
-        if np.ndim(number) and np.unique(number).size == 1:
-            number = np.ravel(number)[0]
-        single = isinstance(number, int | float | np.generic | np.ndarray) and not np.ndim(number)
-        if single and (float(number) == 0 or float(number) <= NEGLIGIBLE):
-            return masked(at, value, kept_by(mask, kept), void=float(number) != 0)
-    raise InputError("where must choose between a tensor and 0 or -inf; add two masked tensors for other choices")
+        if isinstance(fill, float) and (fill == 0 or fill <= NEGLIGIBLE) and not isinstance(value, float):
+            return masked(at, value, kept_by(mask, kept), void=fill != 0)
+    terms, operands = [], list[Any]()
+    for value, kept in ((x, array(mask) != 0), (y, array(mask) == 0)):
+        factor = literal(value) if isinstance(value, float) else f"{{{len(operands) + 1}}}"
+        terms.append(f"pattern({{{len(operands)}}}) * {factor}")
+        operands += [at.pattern(kept_by(mask, kept)), *([] if isinstance(value, float) else [value])]
+    full = all(isinstance(value, float) or at.value(value).full for value in (x, y))
+    return at.each(" + ".join(terms), *operands, full=full)
+
+
+def _number(given: Any) -> Any:
+    """The number of a constant that has the same one everywhere; what it is of anything else."""
+    if isinstance(given, Constant) and given.kind != "input" and np.unique(array(given)).size == 1:
+        given = np.ravel(array(given))[0]
+    return float(given) if isinstance(given, int | float | np.generic) else given
 
 
 def only_masks(constant: Constant) -> bool:
@@ -125,9 +136,14 @@ def kept_by(mask: Constant, kept: Any) -> Constant:
 
 def literal(number: float) -> str:
     """``number`` as index notation writes it. Raises InputError if it is not finite: names stand for tensors there."""
+    return repr(finite(number))
+
+
+def finite(number: float) -> float:
+    """``number`` as a float. Raises InputError if it is not finite."""
     if not math.isfinite(number):
         raise InputError(f"a number in an operation must be finite, got {number}; to mask, use masked_fill or where")
-    return repr(float(number))
+    return float(number)
 
 
 def _signed(number: float) -> str:

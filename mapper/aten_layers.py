@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from mapper.aten_arithmetic import add, kept_by, literal, masked, only_masks, unary
+from mapper.aten_contractions import matmul
 from mapper.aten_site import NEGLIGIBLE, Constant, Labelled, Site, array, axis_number, labels, without_repeats
 from mapper.axis_split import leaves
 from mapper.errors import InputError
@@ -81,9 +82,8 @@ def rms_norm(at: Site, x: Any, shape: Sequence[int], weight: Any = None, eps: fl
     inner, outside = names[len(names) - len(shape) :], names[: len(names) - len(shape)]
     along = _along(value, len(shape))
     padding = float(np.finfo(np.float32).eps) if eps is None else float(eps)
-    size = at.emit(
-        f"rsqrt(mean({along}, square({{0}})) + {padding!r})", [(value, names)], outside, suffix="_scale", full=True
-    )
+    squares = f"mean({along}, square({{0}}))" if along else "square({0})"  # the mean of one is itself
+    size = at.emit(f"rsqrt({squares} + {padding!r})", [(value, names)], outside, suffix="_scale", full=True)
     operands: list[Labelled] = [(value, names), (size, outside)]
     return _affine(at, "{0} * {1}", operands, names, weight, None, inner, full=value.full)
 
@@ -138,13 +138,14 @@ def attention(
     q, k, v = at.value(query), at.value(key), at.value(value)
     if dropout_p or enable_gqa:
         raise InputError("attention with dropout or grouped queries is not supported; repeat the keys and values")
-    batch = labels(len(at.shape) - 2)
-    rows, columns = [*batch, "i"], [*batch, "j"]
+    batch = labels(max(len(q.dims), len(k.dims)) - 2)
+    rows = [*batch, "i"]
+    at_query, at_key = ([*batch[len(batch) + 2 - len(x.dims) :], row] for x, row in ((q, "i"), (k, "j")))
     factor = literal(1.0 / math.sqrt(q.shape[-1]) if scale is None else scale)
     if is_causal:
         attn_mask = Constant("causal", np.tril(np.ones((q.shape[-2], k.shape[-2]), dtype=bool)), "created")
     keeps = isinstance(attn_mask, Constant) and (array(attn_mask).dtype == np.bool_ or only_masks(attn_mask))
-    scores: list[Labelled] = [(q, [*rows, "d"]), (k, [*columns, "d"])]
+    scores: list[Labelled] = [(q, [*at_query, "d"]), (k, [*at_key, "d"])]
     if keeps and at.product_full(scores, [*rows, "j"]):
         data = array(attn_mask)
         selected = at.pattern(kept_by(attn_mask, data if data.dtype == np.bool_ else data > NEGLIGIBLE))
@@ -162,7 +163,7 @@ def attention(
         elif attn_mask is not None:
             masked_scores = add(at.named("_biased"), raw, attn_mask)
     weights = softmax(at, masked_scores, -1, suffix="_weights")
-    return at.emit("{0} * {1}", [(weights, [*rows, "j"]), (v, [*columns, "e"])], [*rows, "e"])
+    return matmul(at, weights, v)
 
 
 def convolution(

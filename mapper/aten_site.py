@@ -109,6 +109,8 @@ class Site:
     def pattern(self, kept: Constant) -> Value:
         """A tensor that stores what a Boolean constant keeps: the one it was computed from if that is the same."""
         pattern = array(kept) != 0
+        if pattern.size == 1 and not pattern.any():  # a scalar always stores its value
+            raise InputError("a mask of one position must not hide it: nothing would be left to compute")
         source = kept.origin
         while source is not None:
             data = array(source)

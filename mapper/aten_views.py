@@ -7,11 +7,16 @@ from typing import Any
 
 import numpy as np
 
-from mapper.aten_site import Site, axis_number, labels
+from mapper.aten_site import Constant, Site, array, axis_number, labels
 from mapper.axis_split import Axis
 from mapper.errors import InputError
 from mapper.tensor import SparseTensor
 from mapper.tensor_view import Dim, Value
+
+LOOKUP = (
+    "rows looked up by number have no meaning in index notation: give the looked-up rows as an input, or multiply by a "
+    "sparse matrix of ones"
+)
 
 
 def same(at: Site, x: Any, *_: Any, **__: Any) -> Value:
@@ -131,9 +136,17 @@ def stack(at: Site, tensors: Sequence[Any], dim: int = 0) -> Value:
     return cat(at, [v.with_dims([*v.dims[:mode], Dim(1), *v.dims[mode:]]) for v in values], mode)
 
 
-def _take(at: Site, value: Value, mode: int, coordinates: range, suffix: str) -> Value:
+def index_select(at: Site, x: Any, dim: int, index: Any) -> Value:
+    """Coordinates along a dimension in a known order."""
+    if not isinstance(index, Constant) or index.kind == "input":
+        raise InputError(LOOKUP)
+    value = at.value(x)
+    return _take(at, value, axis_number(dim, len(value.dims)), array(index).astype(int).ravel().tolist(), "")
+
+
+def _take(at: Site, value: Value, mode: int, coordinates: Sequence[int], suffix: str) -> Value:
     extent = value.dims[mode].extent
-    if len(coordinates) == extent:
+    if list(coordinates) == list(range(extent)):
         return value
     names = labels(len(value.dims))
     picked = SparseTensor.from_coo(
@@ -173,7 +186,7 @@ _PICKED: dict[str, Callable[..., Any]] = {
     "chunk": chunk,
 }
 
-PARTS: dict[str, Callable[..., Any]] = {**_PICKED, "cat": cat, "stack": stack}
+PARTS: dict[str, Callable[..., Any]] = {**_PICKED, "index_select": index_select, "cat": cat, "stack": stack}
 """Operations that pick or join parts; on constants they are done while importing."""
 
 SHARING = frozenset({*VIEWS, *_PICKED})

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from mapper.aten_arithmetic import ARITHMETIC
+from mapper.aten_decompositions import decomposed
 from mapper.aten_node import check_random, check_types, draws, is_users, is_view, operation, source_line
 from mapper.aten_site import Constant, Site
 from mapper.aten_table import REFUSED, TABLE
@@ -98,9 +99,16 @@ def import_module(module: Any, inputs: Any) -> Imported:
     exported = _exported(torch, module, positional, named)
     given = torch.utils._pytree.tree_leaves((positional, named))
     simple = {path for path, part in module.named_modules() if path and not any(part.children())}
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), torch.no_grad():
         warnings.simplefilter("ignore")  # torch calls its sparse layouts beta
-        return _Importer(torch, exported, given, simple).run()
+        while True:
+            importer = _Importer(torch, exported, given, simple)
+            try:
+                return importer.run()
+            except InputError as refusal:
+                if importer.unknown is None:
+                    raise
+                exported = decomposed(torch, exported, importer.unknown, refusal)
 
 
 def require_torch() -> Any:
@@ -153,6 +161,7 @@ class _Importer:
         self._origins: dict[str, Origin] = {}
         self._given = iter(given)
         self._simple = simple
+        self.unknown: Any = None  # the operation that is read, if the table has nothing of it
 
     def run(self) -> Imported:
         specs = iter(self._exported.graph_signature.input_specs)
@@ -200,6 +209,7 @@ class _Importer:
         name = operation(node)
         if name in _IGNORED:
             return None
+        self.unknown = None if name in TABLE or name in REFUSED else node.target
         origin = Origin(str(node.target), source_line(node.meta.get("stack_trace") or ""))
         try:
             check_random(node)
@@ -277,7 +287,9 @@ class _Importer:
         return name not in TABLE or name in PARTS or name in ARITHMETIC
 
     def _is_mask(self, constant: Constant) -> bool:
-        return constant.kind == "created" or constant.data.dtype == self._torch.bool
+        """Whether it says which positions, not what is there: truth values, whole numbers, what forward makes."""
+        counts = constant.kind == "parameter" and not constant.data.is_floating_point()
+        return constant.kind == "created" or constant.data.dtype == self._torch.bool or counts
 
     def _results(self, node: Any) -> list[Value]:
         """Outputs, each as a tensor that no statement reads."""

@@ -51,6 +51,7 @@ OPERATIONS: dict[str, Callable[..., Any]] = {
     "einsum": lambda _, x, y: torch.einsum("ik,jk->ji", x, y),
     "einsum, three operands, implicit result": lambda _, x, y: torch.einsum("ai,bi,bj", x, y, y),
     "linear": lambda _, x, y: F.linear(x, y, y[:, 0]),
+    "linear with a vector": lambda _, x, y: (F.linear(x, y[0]), F.linear(x[0], y[0], y[0, 0])),
     "sum": lambda _, x, y: (x.sum(), x.sum(0), x.sum(1, keepdim=True), x.sum((0, 1))),
     "mean": lambda _, x, y: (x.mean(), x.mean(-1), x.mean(0, keepdim=True)),
     "amax": lambda _, x, y: (x.amax(1), (-x.abs()).amax((0, 1), keepdim=True)),
@@ -61,6 +62,7 @@ OPERATIONS: dict[str, Callable[..., Any]] = {
     "layer_norm, affine, own eps": lambda _, x, y: F.layer_norm(x, (6,), y[0], y[1], eps=1e-3),
     "layer_norm over two dimensions": lambda _, x, y: F.layer_norm(x.view(2, 2, 6), (2, 6)),
     "rms_norm": lambda _, x, y: F.rms_norm(x, (6,), y[0]),
+    "rms_norm over one": lambda _, x, y: F.rms_norm(x.unsqueeze(-1), (1,)),
     "views": lambda _, x, y: x.view(2, 2, 6).permute(2, 0, 1).reshape(3, 8).unsqueeze(1).squeeze() * 2,
     "view cut again": lambda _, x, y: x.view(4, 2, 3).transpose(1, 2).flatten() + y.view(4, 3, 2).flatten(),
     "expand": lambda _, x, y: (x.expand(3, 4, 6) * y).sum(0) + x[:1].expand(4, 6).sum(0),
@@ -135,9 +137,40 @@ class TestMask:
             import_module(module, (torch.randn(3, 3),))
 
     def test_fill_value(self) -> None:
-        module = Function(lambda _, x: x.masked_fill(torch.eye(3) == 0, 7.0))
-        with pytest.raises(InputError, match=r"a mask can fill with 0, -inf or a number below -10000, got 7"):
-            import_module(module, (torch.randn(3, 3),))
+        agrees(Function(lambda _, x: x.masked_fill(torch.eye(3) == 0, 7.0)), torch.randn(3, 3))
+
+    def test_choice_between_tensors_and_numbers(self) -> None:
+        """What is not chosen may be anything: here the logarithm of what is not positive."""
+        x = pruned(3, 4)
+        for function in (
+            lambda _, x, m: torch.where(m, x, 1.5),
+            lambda _, x, m: torch.where(m, -2.0, x.abs()),
+            lambda _, x, m: torch.where(m, x.abs(), x + 1),
+            lambda _, x, m: torch.where(m, 3.0, -0.5) * x,
+            lambda _, x, m: torch.where(m[:1], x, x.exp()),
+            lambda s, x, m: torch.where(s.positive, (x + s.shift).log(), 0.25),
+        ):
+            module = Function(function, positive=x > 0, shift=torch.zeros(3, 4))
+            agrees(module, x, torch.rand(3, 4) < 0.5)
+
+    @pytest.mark.parametrize("chosen", [True, False])
+    def test_masks_of_one_position(self, chosen: bool) -> None:
+        mask = torch.tensor(chosen)
+        for function in (
+            lambda s, x: (torch.where(s.mask, x, 1.5), torch.where(s.mask[None, None], 1.5, x)),
+            lambda s, x: (torch.where(s.mask, x[:1], x) + 1, x.sum().masked_fill(s.mask, 2.0) * x),
+        ):
+            agrees(Function(function, mask=mask), torch.randn(3, 4))
+
+    def test_a_mask_of_one_position_hides_nothing(self) -> None:
+        module = Function(lambda s, x: x.masked_fill(s.mask, -torch.inf), mask=torch.tensor(True))
+        with pytest.raises(InputError, match="must be finite, got -inf"):
+            import_module(module, torch.randn(3, 4))
+
+    def test_queries_and_values_of_other_batches(self) -> None:
+        q, v = torch.randn(4, 5), torch.randn(2, 3, 4, 5)
+        agrees(Function(lambda _, q, v: F.scaled_dot_product_attention(q, q, v)), q, v)
+        agrees(Function(lambda _, q, v: F.scaled_dot_product_attention(v, q, q)), q, v)
 
 
 class TestSparse:

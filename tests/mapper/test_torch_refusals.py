@@ -99,8 +99,8 @@ class TestErrors:
         return str(raised.value)
 
     def test_unknown_operation_names_itself_and_its_line(self) -> None:
-        message = self.fails(lambda _, x: torch.cumsum(x, 0), torch.randn(3))
-        assert "aten.cumsum.default (cumsum): this operation is not supported" in message
+        message = self.fails(lambda _, x: torch.erf(x), torch.randn(3))
+        assert "aten.erf.default (erf): this operation is not supported" in message
         assert "torch_modules.py:" in message
         assert "scaled_dot_product_attention" in message  # one of those listed
 
@@ -146,7 +146,7 @@ class TestErrors:
 
     def test_masked_by_nan(self) -> None:
         message = self.fails(lambda _, x: x.masked_fill(torch.eye(3) == 1, float("nan")).softmax(1), torch.randn(3, 3))
-        assert "a mask can fill with 0, -inf or a number below -10000, got nan" in message
+        assert "a number in an operation must be finite, got nan" in message
 
     def test_nothing_computed(self) -> None:
         with pytest.raises(InputError, match=r"torch.nn.Module is needed, got int"):
