@@ -41,9 +41,13 @@ def softmax(at: Site, x: Any, dim: int, *_: Any, suffix: str = "", **__: Any) ->
     value = at.value(x, void=True)
     value = value if value.void else at.stored(value)
     mode = axis_number(dim, len(value.dims))
-    if not _walked(value.dims[mode]):
-        raise InputError("softmax along a dimension of extent one, or one that only repeats, is constant")
+    if not _walked(value.dims[mode]):  # all weights are alike
+        if value.void:
+            raise InputError("a softmax over one masked position, or one that only repeats, is constant")
+        return at.made(suffix, np.full(value.shape, 1 / value.dims[mode].extent))
     template = f"softmax({{d{mode}}}, {{0}})"
+    if (copies := _copies(value.dims[mode])) > 1:  # each has its part of the weight
+        template = f"{literal(1 / copies)} * {template}"
     return at.each(template, value, suffix=suffix, full=value.full, void=True).with_void(False)
 
 
@@ -60,18 +64,21 @@ def layer_norm(
     names = labels(len(value.dims))
     inner = names[len(names) - len(shape) :]
     along = _along(value, len(shape))
-    if not along:
-        raise InputError("layer_norm over dimensions of extent one, or ones that only repeat, is constant")
     operands: list[Labelled] = [(value, names)]
     template = f"layernorm({along}, {{0}})"
-    if eps != EPSILON:
+    if not along:  # all that is normalised is alike
+        operands, template = [(at.made("_normal", np.zeros(value.shape)), names)], "{0}"
+    elif eps != EPSILON:
         outside = names[: len(names) - len(shape)]
-        mean = at.emit(f"mean({along}, {{0}})", operands, outside, suffix="_mean", full=value.full)
+        once = [(_once(value, shape), names)]
+        mean = at.emit(f"mean({along}, {{0}})", once, outside, suffix="_mean", full=value.full)
         centred = at.emit("{0} - {1}", [*operands, (mean, outside)], names, suffix="_centred", full=value.full)
         spread = f"rsqrt(mean({along}, square({{0}})) + {float(eps)!r})"
-        deviation = at.emit(spread, [(centred, names)], outside, suffix="_scale", full=True)
+        deviation = at.emit(spread, [(_once(centred, shape), names)], outside, suffix="_scale", full=True)
         operands = [(centred, names), (deviation, outside)]
         template = "{0} * {1}"
+    elif any(_copies(dim) > 1 for dim in value.dims[len(names) - len(shape) :]):  # which only weights tell apart
+        operands, template = [(at.emit(template, operands, names, suffix="_normal", full=value.full), names)], "{0}"
     return _affine(at, template, operands, names, weight, bias, inner, full=value.full)
 
 
@@ -83,7 +90,8 @@ def rms_norm(at: Site, x: Any, shape: Sequence[int], weight: Any = None, eps: fl
     along = _along(value, len(shape))
     padding = float(np.finfo(np.float32).eps) if eps is None else float(eps)
     squares = f"mean({along}, square({{0}}))" if along else "square({0})"  # the mean of one is itself
-    size = at.emit(f"rsqrt({squares} + {padding!r})", [(value, names)], outside, suffix="_scale", full=True)
+    bare = _once(value, shape)
+    size = at.emit(f"rsqrt({squares} + {padding!r})", [(bare, names)], outside, suffix="_scale", full=True)
     operands: list[Labelled] = [(value, names), (size, outside)]
     return _affine(at, "{0} * {1}", operands, names, weight, None, inner, full=value.full)
 
@@ -239,3 +247,13 @@ def _along(value: Value, last: int) -> str:
 
 def _walked(dim: Dim) -> bool:
     return any(not axis.free for axis in leaves(dim.axes))
+
+
+def _copies(dim: Dim) -> int:
+    """How often a dimension repeats what is stored."""
+    return math.prod(axis.extent for axis in leaves(dim.axes) if axis.free)
+
+
+def _once(value: Value, last: Sequence[int]) -> Value:
+    """``value`` without what its last dimensions repeat: the mean of equal entries is one of them."""
+    return without_repeats(value, range(len(value.dims) - len(last), len(value.dims)))
