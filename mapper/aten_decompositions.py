@@ -7,18 +7,21 @@ or that it writes with comparisons of values, which index notation has not, are 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from mapper.errors import InputError
 
 
-def decomposed(torch: Any, exported: Any, operation: Any, refusal: InputError) -> Any:
+def decomposed(exported: Any, operation: Any, refusal: InputError) -> Any:
     """The exported program with ``operation`` written with others; operations in place become others, too. Raises the
     ``refusal`` if neither torch nor this module knows how."""
-    known = {**torch.export.default_decompositions().materialize(), **_own(torch)}
+    import torch
+
+    own = OWN.get(str(operation).removeprefix("aten.").removesuffix(".default"))
+    rule = own or torch.export.default_decompositions().materialize().get(operation)
     try:
-        found = exported.run_decompositions({operation: known[operation]} if operation in known else {})
+        found = exported.run_decompositions({operation: rule} if rule else {})
     except Exception as error:  # of torch, on what the user's code does
         reason = str(error).strip().split("\n")[0]
         raise InputError(f"{refusal}\n  torch cannot take it apart: {type(error).__name__}: {reason}") from error
@@ -28,126 +31,149 @@ def decomposed(torch: Any, exported: Any, operation: Any, refusal: InputError) -
     return found
 
 
-def _own(torch: Any) -> dict[Any, Callable[..., Any]]:
-    aten, functional = torch.ops.aten, torch.nn.functional
-    relu = torch.relu
+def clamp(x: Any, low: Any = None, high: Any = None) -> Any:
+    """Numbers or tensors as limits. What is within them stays exactly as it is."""
+    if _limits(low):
+        x = x.relu() if isinstance(low, int | float) and low == 0 else x + (low - x).relu()
+    return x - (x - high).relu() if _limits(high) else x
 
-    def maximum(x: Any, y: Any) -> Any:
-        return y + relu(x - y)
 
-    def minimum(x: Any, y: Any) -> Any:
-        return x - relu(x - y)
+def _limits(limit: Any) -> bool:
+    return limit is not None and not (isinstance(limit, float) and math.isinf(limit))
 
-    def clamp(x: Any, low: Any = None, high: Any = None) -> Any:
-        if low is not None:
-            x = relu(x) if isinstance(low, int | float) and low == 0 else low + relu(x - low)
-        return x if high is None else x - relu(x - high)
 
-    def elu(x: Any, alpha: float = 1.0, scale: float = 1.0, input_scale: float = 1.0) -> Any:
-        return scale * relu(x) + alpha * scale * (torch.exp(-input_scale * relu(-x)) - 1)
+def elu(x: Any, alpha: float = 1.0, scale: float = 1.0, input_scale: float = 1.0) -> Any:
+    """Linear above zero, an exponential below."""
+    return scale * x.relu() + alpha * scale * ((-input_scale * (-x).relu()).exp() - 1)
 
-    def softplus(x: Any, beta: float = 1.0, _: float = 20.0) -> Any:
-        return relu(x) + torch.log(1 + torch.exp(-beta * x.abs())) / beta
 
-    def prelu(x: Any, weight: Any) -> Any:
-        channels = weight if x.ndim < 2 else weight.reshape(-1, *[1] * (x.ndim - 2))
-        return relu(x) - channels * relu(-x)
+def softplus(x: Any, beta: float = 1.0, _: float = 20.0) -> Any:
+    """The logarithm of 1 + exp(beta x), over beta; beyond its threshold torch's differs by less than exp(-20)."""
+    return x.relu() + (1 + (-beta * x.abs()).exp()).log() / beta
 
-    def norm(x: Any, order: float = 2, dim: Any = None, keepdim: bool = False, **_: Any) -> Any:
-        dims = list(range(x.ndim)) if dim is None else dim
-        if order == 2:
-            return x.square().sum(dims, keepdim).sqrt()
-        sizes = x.abs()
-        if order not in (1, math.inf):
-            return NotImplemented  # which leaves the operation as it is
-        return sizes.sum(dims, keepdim) if order == 1 else sizes.amax(dims, keepdim)
 
-    def var(x: Any, dim: Any = None, *, correction: float | None = None, keepdim: bool = False) -> Any:
-        dims = list(range(x.ndim)) if dim is None else dim
-        count = x.numel() // x.sum(dims).numel()
-        free = count - (1 if correction is None else correction)
-        return (x - x.mean(dims, keepdim=True)).square().sum(dims, keepdim) / free
+def prelu(x: Any, weight: Any) -> Any:
+    """A slope below zero for each channel."""
+    return x.relu() - (weight if x.ndim < 2 else _by_channel(x, weight)) * (-x).relu()
 
-    def logsumexp(x: Any, dim: Any, keepdim: bool = False) -> Any:
-        most = x.amax(dim, keepdim=True)
-        found = torch.log(torch.exp(x - most).sum(dim, keepdim=True)) + most
-        return found if keepdim else found.squeeze(dim)
 
-    def repeat(x: Any, times: Any) -> Any:
-        extents = [1] * (len(times) - x.ndim) + list(x.shape)
-        apart = [n for extent in extents for n in (1, extent)]
-        wide = [n for many, extent in zip(times, extents, strict=True) for n in (many, extent)]
-        return x.reshape(apart).expand(wide).reshape([m * e for m, e in zip(times, extents, strict=True)])
+def vector_norm(x: Any, order: float = 2, dim: Any = None, keepdim: bool = False, **_: Any) -> Any:
+    """Of order 1, 2 and infinity; NotImplemented leaves others as they are."""
+    dims = list(range(x.ndim)) if dim is None else dim
+    if order == 2:
+        return x.square().sum(dims, keepdim).sqrt()
+    if order == 1:
+        return x.abs().sum(dims, keepdim)
+    return x.abs().amax(dims, keepdim) if order == math.inf else NotImplemented
 
-    def flip(x: Any, dims: Any) -> Any:
-        for dim in dims:
-            x = x.index_select(dim, torch.arange(x.shape[dim] - 1, -1, -1))
-        return x
 
-    def pad(x: Any, amounts: Any, value: float = 0) -> Any:
-        for n, (before, after) in enumerate(zip(amounts[::2], amounts[1::2], strict=True)):
-            dim = x.ndim - 1 - n
-            x = x.narrow(dim, max(-before, 0), x.shape[dim] - max(-before, 0) - max(-after, 0))
-            parts = [x.new_full([*x.shape[:dim], m, *x.shape[dim + 1 :]], value) for m in (before, after) if m > 0]
-            x = torch.cat([*parts[: before > 0], x, *parts[before > 0 :]], dim) if parts else x
-        return x
+def variance(x: Any, dim: Any = None, *, correction: float | None = None, keepdim: bool = False) -> Any:
+    """Squared deviations over their number less ``correction`` (1)."""
+    dims = list(range(x.ndim)) if dim is None else dim
+    mean = x.mean(dims, keepdim=True)
+    free = x.numel() // mean.numel() - (1 if correction is None else correction)
+    return (x - mean).square().sum(dims, keepdim) / free
 
-    def cumsum(x: Any, dim: int, **_: Any) -> Any:
-        steps = torch.ones(x.shape[dim], x.shape[dim]).triu()
-        return torch.matmul(x.transpose(dim, -1), steps).transpose(dim, -1)
 
-    def affine(x: Any, weight: Any, bias: Any) -> Any:
-        place = [-1, *[1] * (x.ndim - 2)]  # of the channels
-        x = x if weight is None else x * weight.reshape(place)
-        return x if bias is None else x + bias.reshape(place)
+def logsumexp(x: Any, dim: Any, keepdim: bool = False) -> Any:
+    """Of differences to the maximum, so that nothing overflows."""
+    most = x.amax(dim, keepdim=True)
+    found = (x - most).exp().sum(dim, keepdim=True).log() + most
+    return found if keepdim else found.squeeze(dim)
 
-    def group_norm(x: Any, groups: int, weight: Any = None, bias: Any = None, eps: float = 1e-5, _: bool = True) -> Any:
-        parts = x.reshape(x.shape[0], groups, -1)
-        found = functional.layer_norm(parts, parts.shape[2:], eps=eps).reshape(x.shape)
-        return affine(found, weight, bias)
 
-    def instance_norm(
-        x: Any, weight: Any, bias: Any, mean: Any, variance: Any, use_input: bool, _: float, eps: float, *__: Any
-    ) -> Any:
-        if use_input:
-            return group_norm(x, x.shape[1], weight, bias, eps)
-        place = [-1, *[1] * (x.ndim - 2)]
-        found = (x - mean.reshape(place)) * (variance + eps).rsqrt().reshape(place)
-        return affine(found, weight, bias)
+def cumsum(x: Any, dim: int, **_: Any) -> Any:
+    """A product with a triangle of ones."""
+    steps = x.new_ones(x.shape[dim], x.shape[dim]).triu()
+    return x.transpose(dim, -1).matmul(steps).transpose(dim, -1)
 
-    return {
-        **dict.fromkeys((aten.maximum.default, aten.max.other), maximum),
-        **dict.fromkeys((aten.minimum.default, aten.min.other), minimum),
-        **dict.fromkeys((aten.clamp.default, aten.clamp.Tensor), clamp),
-        aten.clamp_min.default: clamp,
-        aten.clamp_max.default: lambda x, high: clamp(x, None, high),
-        aten.hardtanh.default: lambda x, low=-1.0, high=1.0: clamp(x, low, high),
-        aten.leaky_relu.default: lambda x, slope=0.01: relu(x) - slope * relu(-x),
-        aten.prelu.default: prelu,
-        aten.elu.default: elu,
-        aten.celu.default: lambda x, alpha=1.0: elu(x, alpha, 1.0, 1.0 / alpha),
-        aten.softplus.default: softplus,
-        aten.log_sigmoid.default: lambda x: -softplus(-x),
-        aten.mish.default: lambda x: x * torch.tanh(softplus(x)),
-        aten.log1p.default: lambda x: torch.log(x + 1),
-        aten.log2.default: lambda x: torch.log(x) / math.log(2),
-        aten.log10.default: lambda x: torch.log(x) / math.log(10),
-        aten.exp2.default: lambda x: torch.exp(x * math.log(2)),
-        aten.expm1.default: lambda x: torch.exp(x) - 1,
-        aten.reciprocal.default: lambda x: torch.ones_like(x) / x,
-        aten.lerp.Scalar: lambda x, y, weight: x + weight * (y - x),
-        aten.lerp.Tensor: lambda x, y, weight: x + weight * (y - x),
-        aten.max.default: lambda x: x.amax(),
-        aten.min.default: lambda x: -(-x).amax(),
-        aten.amin.default: lambda x, dim=(), keepdim=False: -(-x).amax(dim, keepdim),
-        aten.linalg_vector_norm.default: norm,
-        aten.var.correction: var,
-        aten.logsumexp.default: logsumexp,
-        aten.cumsum.default: cumsum,
-        aten.repeat.default: repeat,
-        aten.flip.default: flip,
-        aten.constant_pad_nd.default: pad,
-        aten.addmv.default: lambda x, y, z, *, beta=1, alpha=1: beta * x + alpha * torch.mv(y, z),
-        aten.group_norm.default: group_norm,
-        aten.instance_norm.default: instance_norm,
-    }
+
+def repeat(x: Any, times: Sequence[int]) -> Any:
+    """Dimensions of extent one before each, expanded and merged."""
+    extents = [1] * (len(times) - x.ndim) + list(x.shape)
+    wide = list(zip(times, extents, strict=True))
+    apart = x.reshape([n for extent in extents for n in (1, extent)]).expand([n for pair in wide for n in pair])
+    return apart.reshape([many * extent for many, extent in wide])
+
+
+def flip(x: Any, dims: Sequence[int]) -> Any:
+    """Coordinates from the last to the first."""
+    import torch
+
+    for dim in dims:
+        x = x.index_select(dim, torch.arange(x.shape[dim] - 1, -1, -1))
+    return x
+
+
+def pad(x: Any, amounts: Sequence[int], value: float = 0) -> Any:
+    """A number before and after each of the last dimensions, the last first; negative amounts cut off."""
+    import torch
+
+    for n, (before, after) in enumerate(zip(amounts[::2], amounts[1::2], strict=True)):
+        dim = x.ndim - 1 - n
+        x = x.narrow(dim, max(-before, 0), x.shape[dim] + min(before, 0) + min(after, 0))
+        first, last = (x.new_full([*x.shape[:dim], max(m, 0), *x.shape[dim + 1 :]], value) for m in (before, after))
+        parts = [part for part in (first, x, last) if part.shape[dim]]
+        x = torch.cat(parts, dim) if len(parts) > 1 else x
+    return x
+
+
+def group_norm(x: Any, groups: int, weight: Any = None, bias: Any = None, eps: float = 1e-5, _: bool = True) -> Any:
+    """A layer norm over each group of channels."""
+    import torch
+
+    parts = x.reshape(x.shape[0], groups, -1)
+    return _affine(torch.nn.functional.layer_norm(parts, parts.shape[2:], eps=eps).reshape(x.shape), weight, bias)
+
+
+def instance_norm(
+    x: Any, weight: Any, bias: Any, mean: Any, variance: Any, use_input: bool, _: float, eps: float, *__: Any
+) -> Any:
+    """A group norm of single channels, or with running statistics."""
+    if use_input:
+        return group_norm(x, x.shape[1], weight, bias, eps)
+    return _affine((x - _by_channel(x, mean)) * _by_channel(x, (variance + eps).rsqrt()), weight, bias)
+
+
+def _affine(x: Any, weight: Any, bias: Any) -> Any:
+    x = x if weight is None else x * _by_channel(x, weight)
+    return x if bias is None else x + _by_channel(x, bias)
+
+
+def _by_channel(x: Any, numbers: Any) -> Any:
+    return numbers.reshape(-1, *[1] * (x.ndim - 2))
+
+
+OWN: dict[str, Callable[..., Any]] = {
+    **dict.fromkeys(("clamp", "clamp.Tensor", "clamp_min", "maximum", "max.other"), clamp),
+    **dict.fromkeys(("clamp_max", "minimum", "min.other"), lambda x, high: clamp(x, None, high)),
+    "hardtanh": lambda x, low=-1.0, high=1.0: clamp(x, low, high),
+    "leaky_relu": lambda x, slope=0.01: x.relu() - slope * (-x).relu(),
+    "prelu": prelu,
+    "elu": elu,
+    "celu": lambda x, alpha=1.0: elu(x, alpha, 1.0, 1.0 / alpha),
+    "softplus": softplus,
+    "log_sigmoid": lambda x: -softplus(-x),
+    "mish": lambda x: x * softplus(x).tanh(),
+    "log1p": lambda x: (x + 1).log(),
+    "log2": lambda x: x.log() / math.log(2),
+    "log10": lambda x: x.log() / math.log(10),
+    "exp2": lambda x: (x * math.log(2)).exp(),
+    "expm1": lambda x: x.exp() - 1,
+    "reciprocal": lambda x: x.new_ones(x.shape) / x,
+    **dict.fromkeys(("lerp.Scalar", "lerp.Tensor"), lambda x, y, weight: x + weight * (y - x)),
+    "max": lambda x: x.amax(),
+    "min": lambda x: -(-x).amax(),
+    "amin": lambda x, dim=(), keepdim=False: -(-x).amax(dim, keepdim),
+    "linalg_vector_norm": vector_norm,
+    "var.correction": variance,
+    "logsumexp": logsumexp,
+    "cumsum": cumsum,
+    "addmv": lambda x, y, z, *, beta=1, alpha=1: beta * x + alpha * y.mv(z),
+    "repeat": repeat,
+    "flip": flip,
+    "constant_pad_nd": pad,
+    "group_norm": group_norm,
+    "instance_norm": instance_norm,
+}
+"""Operations as torch names them, without ``aten.`` and ``.default``, in terms of others."""

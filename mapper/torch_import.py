@@ -108,7 +108,7 @@ def import_module(module: Any, inputs: Any) -> Imported:
             except InputError as refusal:
                 if importer.unknown is None:
                     raise
-                exported = decomposed(torch, exported, importer.unknown, refusal)
+                exported = decomposed(exported, importer.unknown, refusal)
 
 
 def require_torch() -> Any:

@@ -31,6 +31,7 @@ OPERATIONS: dict[str, Callable[..., Any]] = {
     "tensordot and addmv": lambda _, x, y: (torch.tensordot(x, y.t(), 1), torch.addmv(x[:, 0], x, y[0], beta=2)),
     "maximum and minimum": lambda _, x, y: (torch.maximum(x, y), torch.minimum(x, y), torch.max(x, y)),
     "clamp": lambda _, x, y: (x.clamp(-0.5, 1), x.clamp(max=0.2), y.clamp_min(0), x.clamp(min=y), x.clone().clamp_(0)),
+    "limits far away": lambda _, x, y: (x.clamp(min=-3e38, max=3e38), y.clamp(-torch.inf, 0.3), x.clamp(max=torch.inf)),
     "piecewise linear": lambda _, x, y: (F.leaky_relu(x, 0.2), F.relu6(4 * x), F.hardtanh(y), F.prelu(x, y[0].abs())),
     "hard curves": lambda _, x, y: (F.hardsigmoid(3 * x), F.hardswish(3 * y)),
     "exponential units": lambda _, x, y: (F.elu(x, 0.3), F.selu(x), F.celu(y, 0.5)),
