@@ -94,6 +94,14 @@ def test_what_nobody_can_take_apart_is_refused() -> None:
         import_module(nn.Bilinear(3, 4, 1, bias=False), (torch.randn(2, 3), torch.randn(2, 4)))
 
 
+@pytest.mark.filterwarnings("ignore:Sparse")  # torch on its own sparse layouts
+def test_sparse_tensors_stay_sparse() -> None:
+    graph = pruned(5, 5)
+    layer = Function(lambda s, a, x: F.leaky_relu(a @ x) + F.elu(s.csr @ x), csr=graph.to_sparse_csr())
+    found = agrees(layer, graph.to_sparse(), torch.randn(5, 4))
+    assert sum(t.nnz == int((graph != 0).sum()) for t in found.tensors.values()) == 2
+
+
 def test_what_the_table_has_is_written_as_before() -> None:
     """Taking one operation apart leaves the others, their names and their lines."""
     net = nn.Sequential(nn.Linear(6, 5), nn.LeakyReLU(), nn.LayerNorm(5))
