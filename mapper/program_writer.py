@@ -87,13 +87,7 @@ class ProgramWriter:
         """
         groups: dict[Hashable, Groups] = {label: [] for label in out}
         groups |= {label: [(Axis(n),)] for label, n in (extents or {}).items()}
-        for label in dict.fromkeys(chain.from_iterable(labels for _, labels in operands)):
-            if isinstance(label, Window):
-                continue
-            uses = [d for v, labels in operands for d, at in zip(v.dims, labels, strict=True) if at == label and d.axes]
-            if len({dim.extent for dim in uses}) > 1:
-                raise InputError(f"extents {' and '.join(str(d.extent) for d in uses)} must be equal")
-            groups[label] = align([dim.axes for dim in uses]) if uses else []
+        groups |= _aligned(operands)
         self._fix_windows(operands, groups)
         summed = chain.from_iterable(groups[label] for label in groups if label not in out)
         repeated = math.prod(same[0].extent for same in summed if all(axis.free for axis in same))
@@ -181,6 +175,25 @@ class ProgramWriter:
                         axis.fixed = "a convolution walks it"
                 if len(leaves(dim.axes)) > 1:
                     raise InputError("a convolved dimension cannot be one that was merged from several or split")
+
+
+def _aligned(operands: Sequence[tuple[Value, Sequence[Hashable]]]) -> dict[Hashable, Groups]:
+    """Per label the axes that walk together, none of them cut."""
+    uses: dict[Hashable, list[Dim]] = {}
+    for value, labels in operands:
+        for dim, label in zip(value.dims, labels, strict=True):
+            if not isinstance(label, Window):
+                uses.setdefault(label, []).extend([dim] if dim.axes else [])
+    for dims in uses.values():
+        if len({dim.extent for dim in dims}) > 1:
+            raise InputError(f"extents {' and '.join(str(d.extent) for d in dims)} must be equal")
+    while True:
+        groups: dict[Hashable, Groups] = {
+            label: align([dim.axes for dim in dims]) if dims else [] for label, dims in uses.items()
+        }
+        every = chain.from_iterable(chain.from_iterable(groups.values()))
+        if not any(axis.children for axis in every):  # what one label cuts, another may walk, too
+            return groups
 
 
 def _stored(source: _Input) -> SparseTensor:

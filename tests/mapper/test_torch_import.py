@@ -65,6 +65,10 @@ OPERATIONS: dict[str, Callable[..., Any]] = {
     "rms_norm over one": lambda _, x, y: F.rms_norm(x.unsqueeze(-1), (1,)),
     "views": lambda _, x, y: x.view(2, 2, 6).permute(2, 0, 1).reshape(3, 8).unsqueeze(1).squeeze() * 2,
     "view cut again": lambda _, x, y: x.view(4, 2, 3).transpose(1, 2).flatten() + y.view(4, 3, 2).flatten(),
+    "view of one side of a square": lambda _, x, y: (
+        (q := x @ y.t()) @ q.view(4, 2, 2).transpose(1, 2).reshape(4, 4) @ x,
+        x[:, :4] @ x[:, :4].view(4, 2, 2).sum(1),
+    ),
     "expand": lambda _, x, y: (x.expand(3, 4, 6) * y).sum(0) + x[:1].expand(4, 6).sum(0),
     "mean and sum along repeats": lambda _, x, y: (x.expand(3, 4, 6).mean(0), x.expand(3, 4, 6).sum(0)),
     "repeats along what is normalised": lambda _, x, y: (
