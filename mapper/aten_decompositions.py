@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
+from functools import partial
+from typing import Any, NamedTuple
 
 from mapper.errors import InputError
 
@@ -114,8 +115,73 @@ def pad(x: Any, amounts: Sequence[int], value: float = 0) -> Any:
         x = x.narrow(dim, max(-before, 0), x.shape[dim] + min(before, 0) + min(after, 0))
         first, last = (x.new_full([*x.shape[:dim], max(m, 0), *x.shape[dim + 1 :]], value) for m in (before, after))
         parts = [part for part in (first, x, last) if part.shape[dim]]
-        x = torch.cat(parts, dim) if len(parts) > 1 else x
+        x = torch.cat(parts, dim) if len(parts) > 1 else parts[0]
     return x
+
+
+def max_pool(
+    x: Any, size: Any, stride: Any = (), padding: Any = 0, dilation: Any = 1, ceil: bool = False, *, rank: int
+) -> Any:
+    """The largest of each window. Positions beyond the image are those at its edge, which a window that reaches beyond
+    has as well; NotImplemented where it may leave them out."""
+    import torch
+
+    spread, edges = (_per_dimension(given, rank) for given in (dilation, padding))
+    if any(d > 1 and edge for d, edge in zip(spread, edges, strict=True)) or (ceil and {*spread} != {1}):
+        return NotImplemented
+    for n, window in enumerate(_windows(x, size, stride, edges, spread, ceil, rank)):
+        dim = x.ndim - rank + n
+        taps = torch.arange(window.number)[:, None] * window.stride + torch.arange(window.size) * window.dilation
+        place = (taps - window.padding).clamp(0, x.shape[dim] - 1).flatten()
+        x = x.index_select(dim, place).unflatten(dim, (window.number, window.size)).amax(dim + 1)
+    return x
+
+
+def avg_pool(
+    x: Any, size: Any, stride: Any = (), padding: Any = 0, ceil: bool = False, padded: bool = True,
+    divisor: int | None = None, *, rank: int,
+) -> Any:  # fmt: skip
+    """The mean of each window, a product with a matrix; where ``padded`` the zeros around the image count."""
+    import torch
+
+    for n, window in enumerate(_windows(x, size, stride, _per_dimension(padding, rank), [1] * rank, ceil, rank)):
+        extent = x.shape[x.ndim - rank + n]
+        first = torch.arange(window.number) * window.stride - window.padding
+        last = (first + window.size).clamp(max=extent + window.padding)
+        place = torch.arange(extent)[:, None]
+        within = torch.logical_and(place >= first, place < last)
+        share = 1 if divisor else 1 / (last - first if padded else within.sum(0))
+        x = x.transpose(x.ndim - rank + n, -1).matmul(within.to(x.dtype) * share).transpose(x.ndim - rank + n, -1)
+    return x / divisor if divisor else x
+
+
+class _Window(NamedTuple):
+    """The windows along one dimension."""
+
+    size: int
+    stride: int
+    padding: int
+    dilation: int
+    number: int
+
+
+def _windows(
+    x: Any, size: Any, stride: Any, padding: Sequence[int], dilation: Sequence[int], ceil: bool, rank: int
+) -> list[_Window]:
+    sizes = _per_dimension(size, rank)
+    steps = _per_dimension(stride, rank) if stride else sizes
+    found = []
+    for extent, own, step, edge, spread in zip(x.shape[x.ndim - rank :], sizes, steps, padding, dilation, strict=True):
+        room = extent + 2 * edge - spread * (own - 1) - 1
+        count = (room + (step - 1 if ceil else 0)) // step + 1
+        count -= ceil and (count - 1) * step >= extent + edge  # a window must not begin behind the image
+        found.append(_Window(own, step, edge, spread, count))
+    return found
+
+
+def _per_dimension(given: Any, rank: int) -> list[int]:
+    values = [given] if isinstance(given, int) else list(given)
+    return values * rank if len(values) == 1 else values
 
 
 def group_norm(x: Any, groups: int, weight: Any = None, bias: Any = None, eps: float = 1e-5, _: bool = True) -> Any:
@@ -173,6 +239,8 @@ OWN: dict[str, Callable[..., Any]] = {
     "repeat": repeat,
     "flip": flip,
     "constant_pad_nd": pad,
+    **{f"max_pool{rank}d": partial(max_pool, rank=rank) for rank in (1, 2, 3)},
+    **{f"avg_pool{rank}d": partial(avg_pool, rank=rank) for rank in (1, 2, 3)},
     "group_norm": group_norm,
     "instance_norm": instance_norm,
 }

@@ -56,8 +56,8 @@ REFUSED: dict[str, str] = {
         "positions of entries have no meaning in index notation: use amax or amin for the values alone",
     ),
     **dict.fromkeys(
-        ("max_pool1d", "max_pool2d", "max_pool3d", "avg_pool2d"),
-        "pooling over windows is not supported: use a strided convolution, or cut the model before and after the pool",
+        [f"max_pool{rank}d" for rank in (1, 2, 3)],
+        "windows with gaps must not reach beyond the image: pad before the pool, or cut the model before and after it",
     ),
     **dict.fromkeys(
         ("to_sparse_csr", "to_sparse_coo", "sparse_coo_tensor"),

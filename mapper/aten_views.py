@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from mapper.aten_site import Constant, Site, array, axis_number, labels
-from mapper.axis_split import Axis
+from mapper.axis_split import Axis, leaves
 from mapper.errors import InputError
 from mapper.tensor import SparseTensor
 from mapper.tensor_view import Dim, Value
@@ -141,12 +141,16 @@ def index_select(at: Site, x: Any, dim: int, index: Any) -> Value:
     if not isinstance(index, Constant) or index.kind == "input":
         raise InputError(LOOKUP)
     value = at.value(x)
-    return _take(at, value, axis_number(dim, len(value.dims)), array(index).astype(int).ravel().tolist(), "")
+    mode = axis_number(dim, len(value.dims))
+    walked = any(axis.fixed for leaf in leaves(value.dims[mode].axes) for axis in leaf.alike)  # by a convolution
+    return _take(at, value, mode, array(index).astype(int).ravel().tolist(), "", apart=walked)
 
 
-def _take(at: Site, value: Value, mode: int, coordinates: Sequence[int], suffix: str) -> Value:
+def _take(at: Site, value: Value, mode: int, coordinates: Sequence[int], suffix: str, *, apart: bool = False) -> Value:
+    """The coordinates of one dimension; all of them are the value itself, or with ``apart`` one whose dimension may be
+    cut where that of the value may not."""
     extent = value.dims[mode].extent
-    if list(coordinates) == list(range(extent)):
+    if list(coordinates) == list(range(extent)) and not apart:
         return value
     names = labels(len(value.dims))
     picked = SparseTensor.from_coo(

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from mapper.aten_arithmetic import ARITHMETIC
-from mapper.aten_decompositions import decomposed
+from mapper.aten_decompositions import OWN, decomposed
 from mapper.aten_node import check_random, check_types, draws, is_users, is_view, operation, source_line
 from mapper.aten_site import Constant, Site
 from mapper.aten_table import REFUSED, TABLE
@@ -209,7 +209,7 @@ class _Importer:
         name = operation(node)
         if name in _IGNORED:
             return None
-        self.unknown = None if name in TABLE or name in REFUSED else node.target
+        self.unknown = None if name in TABLE or name in REFUSED.keys() - OWN.keys() else node.target
         origin = Origin(str(node.target), source_line(node.meta.get("stack_trace") or ""))
         try:
             check_random(node)

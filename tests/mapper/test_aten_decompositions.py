@@ -26,7 +26,12 @@ OPERATIONS: dict[str, Callable[..., Any]] = {
     "repeat and tile": lambda _, x, y: (x.repeat(2, 3, 2), y.tile(2)),
     "flip and roll": lambda _, x, y: (x.flip(0, 1), y.roll(1, 0), x.roll(2)),
     "look-ups by known numbers": lambda s, x, y: (x.index_select(1, s.order), y.index_select(0, torch.arange(2))),
-    "pad": lambda _, x, y: (F.pad(x, (1, 2)), F.pad(y, (1, -2, 0, 1), value=2.0), F.pad(x[None], (0, 0, 1, 0))),
+    "pad": lambda _, x, y: (
+        F.pad(x, (1, 2)),
+        F.pad(x[:, :1], (1, -1)),
+        F.pad(y, (1, -2, 0, 1), value=2.0),
+        F.pad(x[None], (0, 0, 1, 0)),
+    ),
     "products": lambda _, x, y: (torch.outer(x[0], y[0]), torch.inner(x[0], y[0]), torch.kron(x[:2, :2], y)),
     "tensordot and addmv": lambda _, x, y: (torch.tensordot(x, y.t(), 1), torch.addmv(x[:, 0], x, y[0], beta=2)),
     "maximum and minimum": lambda _, x, y: (torch.maximum(x, y), torch.minimum(x, y), torch.max(x, y)),
@@ -68,12 +73,43 @@ def test_operation_on_sparse_data(name: str) -> None:
         (nn.InstanceNorm1d(4, affine=True), (3, 4, 5)),
         (nn.InstanceNorm1d(4, track_running_stats=True), (3, 4, 5)),
         (nn.PReLU(4), (3, 4, 5)),
+        (nn.MaxPool1d(2), (2, 3, 7)),
+        (nn.MaxPool2d((2, 3), (2, 3)), (2, 3, 4, 6)),
+        (nn.AvgPool1d(3), (3, 7)),
+        (nn.AvgPool2d(2), (2, 3, 5, 4)),
+        (nn.AvgPool3d(2), (1, 2, 4, 4)),
+        (nn.Sequential(nn.Conv2d(2, 3, 3, padding=1), nn.MaxPool2d(2), nn.Flatten(), nn.Linear(12, 4)), (2, 2, 4, 4)),
         (nn.GRUCell(4, 3), (2, 4)),
     ],
     ids=lambda value: type(value).__name__,
 )
 def test_module(module: Any, shape: tuple[int, ...]) -> None:
     agrees(module, torch.randn(shape))
+
+
+@pytest.mark.parametrize(
+    "pool",
+    [
+        nn.MaxPool2d(3, 2),
+        nn.MaxPool2d(3, 2, padding=1),
+        nn.MaxPool2d((2, 3), (1, 2), (1, 0)),
+        nn.MaxPool2d(2, dilation=2),
+        nn.MaxPool2d(2, ceil_mode=True),
+        nn.MaxPool2d(3, 2, 1, ceil_mode=True),
+        nn.AvgPool2d(3, 2, padding=1),
+        nn.AvgPool2d(3, 2, 1, ceil_mode=True),
+        nn.AvgPool2d(3, 2, 1, ceil_mode=True, count_include_pad=False),
+        nn.AvgPool2d(2, 1, divisor_override=3),
+    ],
+    ids=str,
+)
+def test_pool(pool: Any) -> None:
+    agrees(pool, torch.randn(2, 3, 5, 6))
+
+
+def test_pool_of_windows_with_gaps_beyond_the_image() -> None:
+    with pytest.raises(InputError, match="windows with gaps must not reach beyond the image"):
+        import_module(nn.MaxPool2d(2, dilation=2, padding=1), torch.randn(1, 2, 5, 5))
 
 
 def test_recurrent_layers_become_their_steps() -> None:
