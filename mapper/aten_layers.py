@@ -104,8 +104,9 @@ def batch_norm(
         raise InputError("batch_norm must use running statistics: evaluate the module with track_running_stats")
     factor = (1.0 if weight is None else array(weight)) / np.sqrt(array(variance) + eps)
     offset = (0.0 if bias is None else array(bias)) - array(mean) * factor
-    names = labels(len(at.shape))
-    operands: list[Labelled] = [(at.value(x), names), (at.made("_factor", factor), ["d1"])]
+    value = at.value(x)
+    names = labels(len(value.dims))
+    operands: list[Labelled] = [(value, names), (at.made("_factor", factor), ["d1"])]
     return at.emit("{0} * {1} + {2}", [*operands, (at.made("_offset", offset), ["d1"])], names, full=True)
 
 
@@ -129,6 +130,12 @@ def _affine(
         operands = [*operands, (at.value(bias), inner)]
         full = full or operands[-1][0].full
     return at.emit(template, operands, names, full=full)
+
+
+def native_batch_norm(at: Site, x: Any, *given: Any) -> tuple[Value, None, None]:
+    """The same as torch writes it when it takes a program apart: without saying that it evaluates."""
+    *numbers, momentum, eps = given
+    return batch_norm(at, x, *numbers, False, momentum, eps), None, None
 
 
 def attention(

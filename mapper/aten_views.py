@@ -193,5 +193,5 @@ _PICKED: dict[str, Callable[..., Any]] = {
 PARTS: dict[str, Callable[..., Any]] = {**_PICKED, "index_select": index_select, "cat": cat, "stack": stack}
 """Operations that pick or join parts; on constants they are done while importing."""
 
-SHARING = frozenset({*VIEWS, *_PICKED})
+SHARING = frozenset({*VIEWS, *_PICKED} - {"clone", "_to_copy"})
 """Operations whose result may share memory with what they are given: a change in place of one changes the other."""

@@ -102,7 +102,21 @@ OPERATIONS: dict[str, Callable[..., Any]] = {
 
 @pytest.mark.parametrize("name", OPERATIONS)
 def test_operation(name: str) -> None:
-    agrees(Function(OPERATIONS[name]), torch.randn(4, 6), torch.randn(4, 6) + 0.1)
+    agrees(Function(OPERATIONS[name]), *_pair())
+
+
+def _pair() -> tuple[Any, Any]:
+    return torch.randn(4, 6), torch.randn(4, 6) + 0.1
+
+
+@pytest.mark.parametrize("name", OPERATIONS)
+def test_operation_beside_one_that_is_taken_apart(name: str) -> None:
+    """Torch then rewrites some of the others as well."""
+
+    def both(own: Any, x: Any, y: Any) -> tuple[Any, ...]:
+        return tuple(torch.utils._pytree.tree_leaves((OPERATIONS[name](own, x, y), F.leaky_relu(x))))
+
+    agrees(Function(both), *_pair())
 
 
 @pytest.mark.parametrize(

@@ -66,6 +66,9 @@ class TestInPlace:
         with pytest.raises(InputError, match="in place on a tensor that others share"):
             import_module(Function(forward), torch.randn(4, 4))
 
+    def test_clones_share_nothing(self) -> None:
+        agrees(Function(lambda _, x: (x.clone().relu_() + x, (y := 2 * x).clone().add_(1) * y)), torch.randn(4, 4))
+
     def test_joined_tensors_are_copies(self) -> None:
         def forward(_: Any, x: Any) -> Any:
             y = x * 2
