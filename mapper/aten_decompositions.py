@@ -11,22 +11,29 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
+from mapper.aten_node import operation
+from mapper.aten_table import REFUSED, TABLE
 from mapper.errors import InputError
 
 
-def decomposed(exported: Any, operation: Any, refusal: InputError) -> Any:
-    """The exported program with ``operation`` written with others; operations in place become others, too. Raises the
+def decomposed(exported: Any, unknown: Any, refusal: InputError) -> Any:
+    """The exported program with operation ``unknown`` written with others, and those in place as well. Raises the
     ``refusal`` if neither torch nor this module knows how."""
     import torch
 
-    own = OWN.get(str(operation).removeprefix("aten.").removesuffix(".default"))
-    rule = own or torch.export.default_decompositions().materialize().get(operation)
+    rules, theirs = dict[Any, Any](), torch.export.default_decompositions().materialize()
+    for node in exported.graph.nodes:  # all that make numbers in one go: each takes its time
+        name, made = operation(node), node.meta.get("val")
+        numbers = isinstance(made, torch.Tensor) and made.is_floating_point()
+        if node.target is unknown or (numbers and name not in TABLE and name not in REFUSED):
+            rules[node.target] = OWN.get(name) or theirs.get(node.target)
+    rules = {target: rule for target, rule in rules.items() if rule}
     try:
-        found = exported.run_decompositions({operation: rule} if rule else {})
+        found = exported.run_decompositions(rules)
     except Exception as error:  # of torch, on what the user's code does
         reason = str(error).strip().split("\n")[0]
         raise InputError(f"{refusal}\n  torch cannot take it apart: {type(error).__name__}: {reason}") from error
-    same = any(node.target is operation for node in found.graph.nodes)
+    same = any(node.target is unknown for node in found.graph.nodes)
     if same or any(spec.kind.name != "USER_OUTPUT" for spec in found.graph_signature.output_specs):  # changed buffers
         raise refusal
     return found
@@ -214,6 +221,9 @@ OWN: dict[str, Callable[..., Any]] = {
     **dict.fromkeys(("clamp", "clamp.Tensor", "clamp_min", "maximum", "max.other"), clamp),
     **dict.fromkeys(("clamp_max", "minimum", "min.other"), lambda x, high: clamp(x, None, high)),
     "hardtanh": lambda x, low=-1.0, high=1.0: clamp(x, low, high),
+    "hardsigmoid": lambda x: clamp(x / 6 + 0.5, 0, 1),
+    "hardswish": lambda x: x * clamp(x / 6 + 0.5, 0, 1),
+    "relu6": lambda x: clamp(x, 0, 6),
     "leaky_relu": lambda x, slope=0.01: x.relu() - slope * (-x).relu(),
     "prelu": prelu,
     "elu": elu,
