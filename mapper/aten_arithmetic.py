@@ -106,14 +106,14 @@ def where(at: Site, mask: Any, x: Any, y: Any) -> Value:
         return at.made("", np.full(at.shape, finite(chosen))) if isinstance(chosen, float) else expand(at, chosen)
     for value, fill, kept in ((x, y, array(mask) != 0), (y, x, array(mask) == 0)):
         if isinstance(fill, float) and (fill == 0 or fill <= NEGLIGIBLE) and not isinstance(value, float):
-            return masked(at, value, kept_by(mask, kept), void=fill != 0)
+            return expand(at, masked(at, value, kept_by(mask, kept), void=fill != 0))
     terms, operands = [], list[Any]()
     for value, kept in ((x, array(mask) != 0), (y, array(mask) == 0)):
         factor = literal(value) if isinstance(value, float) else f"{{{len(operands) + 1}}}"
         terms.append(f"pattern({{{len(operands)}}}) * {factor}")
         operands += [at.pattern(kept_by(mask, kept)), *([] if isinstance(value, float) else [value])]
     full = all(isinstance(value, float) or at.value(value).full for value in (x, y))
-    return at.each(" + ".join(terms), *operands, full=full)
+    return expand(at, at.each(" + ".join(terms), *operands, full=full))
 
 
 def _number(given: Any) -> Any:

@@ -184,6 +184,8 @@ class TestMask:
             lambda _, x, m: torch.where(m, x.abs(), x + 1),
             lambda _, x, m: torch.where(m, 3.0, -0.5) * x,
             lambda _, x, m: torch.where(m[:1], x, x.exp()),
+            lambda _, x, m: torch.where(m[0], x[0], torch.zeros(3, 4)),
+            lambda _, x, m: torch.where(m[0], torch.ones(3, 4), x[0]),
             lambda s, x, m: torch.where(s.positive, (x + s.shift).log(), 0.25),
         ):
             module = Function(function, positive=x > 0, shift=torch.zeros(3, 4))
