@@ -14,6 +14,7 @@ readers are told that it stands last.
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
@@ -145,6 +146,10 @@ class FusedRegion:
                 return self.orders_of(order.unrank(rank))
             rank -= order.count()
         raise IndexError(rank)
+
+    def every_order(self) -> Iterator[Orders]:
+        """All orders, by their ranks."""
+        return (self.orders_of(whole) for order in self.orders for whole in order)
 
     def rank(self, orders: Orders) -> int:
         """Inverse of ``order``. Raises IllegalMapping for orders that do not serve the region."""

@@ -150,6 +150,11 @@ class LoopChoices:
         places = sum(map(self.region.tile_order_count, self._subsets()))
         return self._concerned and self.region.order_count * places <= MOST_CELLS
 
+    @cached_property
+    def _orders(self) -> list[dict[int, tuple[str, ...]]]:
+        """Of each rank the order of every statement."""
+        return [dict(zip(self.region.statements, order, strict=True)) for order in self.region.every_order()]
+
     def _subsets(self) -> Iterator[frozenset[LogicalIndex]]:
         """The sets of indices that may be tiled."""
         for size in range(len(self._maybe) + 1):
@@ -197,13 +202,13 @@ class LoopChoices:
             if limits is None:
                 allowed[:] = False
                 return
-            for n, leader in enumerate(self._tiles):
-                if limits and (row := limits.get(own.get(leader, ""))):
+            for n, leader in enumerate(self._tiles if limits else ()):
+                if row := limits.get(own.get(leader, "")):
                     allowed[n, : len(row)] &= row
 
     def _limits(self, cell: _Cell, apart: tuple[bool, ...]) -> Iterator[Limits]:
         """What each statement that reduces leaves of the extents of a cell of one order."""
-        orders = dict(zip(self.region.statements, self.region.order(cell.ranks[0]), strict=True))
+        orders = self._orders[cell.ranks[0]]
         tiled = self.region.tile_order(cell.tiled, cell.places[0])
         for drained, parts in zip(self._drained, apart, strict=True):
             own = self.own[drained.statement]

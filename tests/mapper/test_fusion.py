@@ -81,6 +81,7 @@ def test_orders_of_a_region_are_those_that_serve_its_streams(text: str) -> None:
         found = set()
         fusion = fuse(program, cuts, {})
         choices = [[region.order(n) for n in range(region.order_count)] for region in fusion.regions]
+        assert choices == [list(region.every_order()) for region in fusion.regions]
         for chosen in itertools.product(*choices):
             orders = {}
             for region, own in zip(fusion.regions, chosen, strict=True):
