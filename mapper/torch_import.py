@@ -40,6 +40,9 @@ _SILENT = frozenset(
     {"dtype", "layout", "device", "pin_memory", "memory_format", "non_blocking", "copy", "generator", "path"}
 )
 
+MOST_ROUNDS = 32
+"""How often what is unknown is taken apart, which leaves what is unknown again."""
+
 
 @dataclass(frozen=True, slots=True)
 class Origin:
@@ -101,12 +104,14 @@ def import_module(module: Any, inputs: Any) -> Imported:
     simple = {path for path, part in module.named_modules() if path and not any(part.children())}
     with warnings.catch_warnings(), torch.no_grad():
         warnings.simplefilter("ignore")  # torch calls its sparse layouts beta
+        rounds = 0
         while True:
             importer = _Importer(torch, exported, given, simple)
             try:
                 return importer.run()
             except InputError as refusal:
-                if importer.unknown is None:
+                rounds += 1
+                if importer.unknown is None or rounds > MOST_ROUNDS:
                     raise
                 exported = decomposed(exported, importer.unknown, refusal)
 
