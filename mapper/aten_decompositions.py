@@ -33,9 +33,10 @@ def decomposed(exported: Any, unknown: Any, refusal: InputError) -> Any:
     except Exception as error:  # of torch, on what the user's code does
         reason = str(error).strip().split("\n")[0]
         raise InputError(f"{refusal}\n  torch cannot take it apart: {type(error).__name__}: {reason}") from error
-    same = any(node.target is unknown for node in found.graph.nodes)
-    if same or any(spec.kind.name != "USER_OUTPUT" for spec in found.graph_signature.output_specs):  # changed buffers
+    if any(node.target is unknown for node in found.graph.nodes):
         raise refusal
+    if any(spec.kind.name != "USER_OUTPUT" for spec in found.graph_signature.output_specs):
+        raise InputError(f"{refusal}\n  it is, but not where forward changes a buffer or an input: return what is new")
     return found
 
 
@@ -47,6 +48,7 @@ def clamp(x: Any, low: Any = None, high: Any = None) -> Any:
 
 
 def _limits(limit: Any) -> bool:
+    """Whether there is a limit at all."""
     return limit is not None and not (isinstance(limit, float) and math.isinf(limit))
 
 

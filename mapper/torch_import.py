@@ -166,7 +166,7 @@ class _Importer:
         self._origins: dict[str, Origin] = {}
         self._given = iter(given)
         self._simple = simple
-        self.unknown: Any = None  # the operation that is read, if the table has nothing of it
+        self.unknown: Any = None  # the operation being read, if the table has it not
 
     def run(self) -> Imported:
         specs = iter(self._exported.graph_signature.input_specs)
@@ -221,9 +221,10 @@ class _Importer:
             result = self._folded(node, name, args, kwargs) or self._written(node, name, args, kwargs, origin)
             if name.split(".")[0].endswith("_"):
                 self._change(node.args[0], result)
-            return result
         except InputError as error:
             raise InputError(f"{origin.source}\n  {node.target} ({node.name}): {error}") from error
+        self.unknown = None
+        return result
 
     def _written(self, node: Any, name: str, args: Any, kwargs: Any, origin: Origin) -> Any:
         rule = TABLE.get(name)
