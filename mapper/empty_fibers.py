@@ -7,7 +7,8 @@ from typing import NamedTuple
 
 from mapper.formats import DENSE
 from mapper.mapping import Loops, Mapping
-from mapper.program import Statement
+from mapper.program import Program
+from mapper.regions import fused_edges
 from mapper.workload import Workload
 
 Kinds = tuple[str, ...] | frozenset[str]
@@ -22,13 +23,14 @@ class Hollow(NamedTuple):
     unmet: bool = False
 
 
-def hollow_statements(workload: Workload, mapping: Mapping) -> dict[int, Hollow]:
-    """Statements whose results may have fibers without entries: below dense levels, which have all coordinates, and
-    where a product finds no partner in what is stored. Streams that meet each other are taken to have the same fibers,
-    as a reduction and what it is made of do."""
+def hollow_statements(workload: Workload, mapping: Mapping, region: tuple[int, ...]) -> dict[int, Hollow]:
+    """Statements of a region whose results may have fibers without entries: below dense levels, which have all
+    coordinates, and where a product finds no partner in what is stored. Streams that meet each other are taken to have
+    the same fibers, as a reduction and what it is made of do."""
     program, found, kinds = workload.program, dict[int, Hollow](), dict(mapping.formats)
-    fused = {(e.consumer, e.operand): e.producer for e, cut in zip(program.edges, mapping.cuts, strict=True) if not cut}
-    for number, statement in enumerate(program.statements):
+    fused = {(edge.consumer, edge.operand): edge.producer for edge in fused_edges(program, region)}
+    for number in region:
+        statement = program.statements[number]
         operands = list[Kinds]()
         for n, access in enumerate(statement.operands):
             if (number, n) in fused:
@@ -41,7 +43,7 @@ def hollow_statements(workload: Workload, mapping: Mapping) -> dict[int, Hollow]
                 operands.append(kinds[access.tensor])
         stored = any((number, n) not in fused for n in range(len(statement.operands)))
         below = [found[fused[number, n]] for n in range(len(operands)) if fused.get((number, n)) in found]
-        dense, unmet = _hollow(statement, mapping.loops[number], tuple(operands), stored)
+        dense, unmet = _hollow(program, number, mapping.loops[number], tuple(operands), stored)
         unmet = unmet or any(own.unmet for own in below)
         if dense or unmet:
             found[number] = Hollow(dense, unmet)
@@ -49,8 +51,9 @@ def hollow_statements(workload: Workload, mapping: Mapping) -> dict[int, Hollow]
 
 
 @lru_cache(maxsize=65536)
-def _hollow(statement: Statement, loops: Loops, operands: tuple[Kinds, ...], stored: bool) -> Hollow:
+def _hollow(program: Program, number: int, loops: Loops, operands: tuple[Kinds, ...], stored: bool) -> Hollow:
     """Of one statement by itself; ``stored``: it reads something that is stored."""
+    statement = program.statements[number]
     outer = frozenset([i for i, _ in loops.nest if i in statement.target.indices][:-1])
     everywhere = list[frozenset[str]]()  # indices of which an operand has all coordinates
     for access, kinds in zip(statement.operands, operands, strict=True):

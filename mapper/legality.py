@@ -2,30 +2,22 @@
 
 from __future__ import annotations
 
-import itertools
-import math
-
-import numpy as np
-
-from mapper.dtypes import DTYPES, FP32, LARGEST
 from mapper.empty_fibers import hollow_statements
-from mapper.formats import block_of, kinds_problem, pads, slots_of, writable
+from mapper.formats import block_of
 from mapper.locating import JOINS
 from mapper.machine import Machine
 from mapper.mapping import PARTITIONS, Loops, Mapping
-from mapper.program import IN_PLACE, MOST_JOINED, Program, Statement, pattern_sensitive
+from mapper.program import IN_PLACE, MOST_JOINED, Program, Statement
 from mapper.reconvergence import held_back, meetings
-from mapper.regions import cut_violations, edge_violations, regions_of, stored_tensors
+from mapper.regions import cut_violations, edge_violations, regions_of
 from mapper.residency import RESIDENCIES, tiles_ahead
 from mapper.schedule import stored_operands
 from mapper.skipping import skipped_runs
 from mapper.storage import Layout, group_problem, layout_of, stored_positions
+from mapper.stored_format import MOST_POSITIONS, StoredFormat, stored_formats
 from mapper.units import unit_violations
 from mapper.violation import Violation
 from mapper.workload import Workload
-
-MOST_POSITIONS = 2**28
-"""Positions, stored or not, of a level that the simulator's host holds."""
 
 
 def violations(workload: Workload, mapping: Mapping, machine: Machine) -> tuple[Violation, ...]:
@@ -72,38 +64,32 @@ def joint_violations(
         return (Violation("keep-buffers", f"prefetch_tiles {machine.prefetch_tiles}", limit, "machine"),)
     workload = workload.variant(mapping.variant)
     program = workload.program
-    found = [*_sum_violations(program, mapping), *_format_violations(workload, mapping)]
+    stored = stored_formats(workload, mapping)
+    found = [*_sum_violations(program, mapping), *_format_violations(workload, mapping, stored)]
     if found:
         return tuple(found)
     regions, depth = regions_of(program, mapping.cuts), machine.fifo_depth
     if depth is not None:
-        padded, met = _padded_statements(workload, mapping), [meetings(program, own) for own in regions]
-        hollow = hollow_statements(workload, mapping) if any(region.joined for region in met) else {}
-        for statements, region in zip(regions, met, strict=True):
-            if padded or hollow or depth != held_depth:
+        padded = _padded_statements(program, {tensor for tensor, form in stored.items() if form.zeros})
+        for statements in regions:
+            region = meetings(program, statements)
+            hollow = hollow_statements(workload, mapping, statements) if region.joined else {}
+            if hollow or depth != held_depth or not padded.isdisjoint(statements):
                 held = held_back(workload, region, mapping.loops, depth, padded, hollow)
                 found += [wait.violation(region, program, depth) for wait in held]
-            found += skipped_runs(workload, mapping, depth, statements, region.fused)
+            found += skipped_runs(workload, mapping, depth, statements)
     return tuple(found or unit_violations(workload, mapping, machine, regions))
 
 
-def _padded_statements(workload: Workload, mapping: Mapping) -> set[int]:
-    """Statements whose results may have entries that are zeros of padded formats, or computed from them."""
-    formats, zeros, found = dict(mapping.formats), set[str](), set[int]()
-    if not any(map(pads, formats.values())):
-        return found
-    for number, statement in enumerate(workload.program.statements):
-        read = {a.tensor for a in statement.operands}
-        if read & zeros or any(_has_zeros(workload, t, formats[t]) for t in read if t in formats):
+def _padded_statements(program: Program, zeros: set[str]) -> set[int]:
+    """Statements whose results may have entries that are zeros of padded formats, or computed from them. ``zeros``: the
+    tensors that store such."""
+    found = set[int]()
+    for number, statement in enumerate(program.statements if zeros else ()):
+        if any(access.tensor in zeros for access in statement.operands):
             found.add(number)
             zeros.add(statement.target.tensor)
     return found
-
-
-def _has_zeros(workload: Workload, tensor: str, kinds: tuple[str, ...]) -> bool:
-    """Whether a tensor may leave places of its format empty: all but full ones, or N:M of which all groups are full."""
-    slots, data = slots_of(kinds[-1]) if kinds else None, workload.tensor(tensor)
-    return pads(kinds) and data.density < (1.0 if slots is None else slots[0] / slots[1])
 
 
 def memory_violations(machine: Machine) -> tuple[Violation, ...]:
@@ -152,65 +138,26 @@ def _sum_violations(program: Program, mapping: Mapping) -> list[Violation]:
     """Statements of which more partial results are added than one union joins."""
     found = []
     for number, loops in enumerate(mapping.loops):
-        if loops.parallel:
+        if loops.parallel and loops.lanes > MOST_JOINED:
             parts = loops.lanes // loops.lanes_over(program.statements[number].target.indices)
             if parts > MOST_JOINED:
                 found.append(Violation("lanes", f"{parts} partial results", f"at most {MOST_JOINED}", f"S{number}"))
     return found
 
 
-def _format_violations(workload: Workload, mapping: Mapping) -> list[Violation]:
-    kinds, dtypes, found = dict(mapping.formats), dict(mapping.dtypes), list[Violation]()
-    for tensor in stored_tensors(workload.program, mapping.cuts):
-        key = (tensor, kinds.get(tensor), dtypes.get(tensor, FP32))
-        if key not in workload.format_rules:
-            rules = (_kinds_violations(workload, tensor, key[1]), _dtype_violations(workload, tensor, key[2]))
-            workload.format_rules[key] = tuple(itertools.chain(*rules))
-        found += workload.format_rules[key]
+def _format_violations(workload: Workload, mapping: Mapping, stored: dict[str, StoredFormat]) -> list[Violation]:
+    found = [violation for form in stored.values() for violation in form.broken]
     for statement in workload.program.statements if not found else ():
         source = statement.operands[0].tensor
-        if statement.function == IN_PLACE and any(block_of(k) or slots_of(k) for k in mapping.kinds(source)):
+        if statement.function == IN_PLACE and stored[source].sized:
             limit = "without blocks and N:M levels, which the boxes of windows would cut"
             found.append(Violation("windows-in-place", ",".join(mapping.kinds(source)), limit, source))
-    return found or _layout_violations(workload, mapping)
-
-
-def _kinds_violations(workload: Workload, tensor: str, kinds: tuple[str, ...] | None) -> tuple[Violation, ...]:
-    data, program = workload.tensor(tensor), workload.program
-    if kinds is None or len(kinds) != data.ndim:
-        return (Violation("format", f"{kinds}", f"{data.ndim} level kinds", tensor),)
-    text = ",".join(kinds)
-    if problem := kinds_problem(kinds):
-        return (Violation("format", text, problem, tensor),)
-    if tensor in program.producers and not writable(kinds):
-        limit = "without rle and N:M levels, which cannot be written as entries come"
-        return (Violation("format-of-result", text, limit, tensor),)
-    if pads(kinds) and tensor in pattern_sensitive(program) and data.density < 1.0:
-        limit = "a format that stores entries alone, as what is computed from it tells zeros from nothing"
-        return (Violation("padded-pattern", text, limit, tensor),)
-    return ()
-
-
-def _dtype_violations(workload: Workload, tensor: str, dtype: str) -> tuple[Violation, ...]:
-    if dtype not in DTYPES:
-        return (Violation("dtype", dtype, f"one of {', '.join(DTYPES)}", tensor),)
-    if dtype not in LARGEST:
-        return ()
-    values = np.abs(workload.tensor(tensor).values)
-    largest = float(values[np.isfinite(values)].max(initial=0.0))
-    if largest <= LARGEST[dtype]:
-        return ()
-    return (Violation("dtype-range", f"values up to {largest:g}", f"at most {LARGEST[dtype]:g} for {dtype}", tensor),)
+    return found or (_layout_violations(workload, mapping) if any(form.placed for form in stored.values()) else [])
 
 
 def _layout_violations(workload: Workload, mapping: Mapping) -> list[Violation]:
     """Whether the data keep the N:M patterns in the order and tiles in which they are walked, blocks fit tiles, and
     dense levels the host's memory."""
-    sized = any(block_of(kind) or slots_of(kind) for _, kinds in mapping.formats for kind in kinds)
-    tensors = map(workload.tensor, stored_tensors(workload.program, mapping.cuts))
-    large = any(math.prod(tensor.shape) > MOST_POSITIONS for tensor in tensors)
-    if not sized and not large:
-        return []
     found = []
     for number, statement in enumerate(workload.program.statements):
         target = statement.target

@@ -14,6 +14,7 @@ import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -35,8 +36,7 @@ Limits = tuple[dict[LogicalIndex, str], dict[str, tuple[bool, ...]] | None]
 """What a statement calls its logical indices, and what FIFOs leave of their extents (``drain_limits``)."""
 
 
-@dataclass(frozen=True, slots=True)
-class RegionChoice:
+class RegionChoice(NamedTuple):
     """Loops of a region by logical index: a loop order per statement, (index, extent) of the tile loops outer to inner,
     lanes, and how they share coordinates (of no meaning without lanes)."""
 

@@ -45,9 +45,10 @@ class ProgramSpace:
         self.prefix = f"{label}: " if label else ""
         self.reasons: list[Violation] = []  # against cuts that were tried in vain
         self._regions: dict[FusedRegion, RegionSpace] = {}
+        self._asked: dict[tuple[str, ...], list[tuple[str, tuple[Any, ...]]]] = {}
         self._served: dict[FusedRegion, list[Violation]] = {}
-        self._seen: dict[tuple[bool, ...], list[Partition]] = {}
-        self._made: dict[tuple[bool, ...], Fusion] = {}
+        self._seen: dict[tuple[bool, ...], tuple[list[Partition], list[Violation]]] = {}
+        self._made: dict[tuple[bool, ...], tuple[Fusion, list[Violation]]] = {}
         self.formats = FormatChoices(workload, machine, limits)
 
     @cached_property
@@ -68,7 +69,7 @@ class ProgramSpace:
         found = itertools.islice(self._fusions(self.undecided), MOST_FUSIONS + 1)
         return [fusion for fusion in found if self._has_order(fusion) and self._has_loops(fusion)]
 
-    @property
+    @cached_property
     def undecided(self) -> Partition:
         """No edge decided yet."""
         return Partition.of(self.workload.program, self.limits.orders)
@@ -78,30 +79,32 @@ class ProgramSpace:
         while left:
             partition = left.pop()
             if partition.edge is not None:
-                left += reversed(self.options(partition))
+                options, reasons = self._options(partition)
+                left += reversed(options)
+                self.reasons += reasons
                 continue
             try:
                 yield partition.fusion()
             except IllegalMapping as error:
                 self.reasons += error.violations
 
-    def options(self, partition: Partition) -> list[Partition]:
-        """The next edge cut, then fused, as far as regions and limits allow."""
+    def _options(self, partition: Partition) -> tuple[list[Partition], list[Violation]]:
+        """The next edge cut, then fused, as far as regions and limits allow, and what is against the others."""
         limits, edge = self.limits, partition.edge
         assert edge is not None
         both = [partition.decide(cut) for cut in (True, False)]
         options = [following for following in both if isinstance(following, Partition)]
-        self.reasons += [reason for reason in both if isinstance(reason, Violation)]
+        reasons = [reason for reason in both if isinstance(reason, Violation)]
         if edge.tensor in limits.fuse:
             wanted = not limits.fuse[edge.tensor]
             left = [following for following in options if following.decided[-1] == wanted]
             if not left:
                 text = f"limits say that it is {'cut' if wanted else 'fused'}"
-                self.reasons.append(Violation("edge", text, "what its regions allow", edge.name))
-            return left
+                reasons.append(Violation("edge", text, "what its regions allow", edge.name))
+            return left, reasons
         if limits.fuse_others is not None and len(options) > 1:
-            return [options[int(limits.fuse_others)]]
-        return options
+            return [options[int(limits.fuse_others)]], reasons
+        return options, reasons
 
     def _has_order(self, fusion: Fusion) -> bool:
         """Whether some loop order suits the formats that the user allows; notes the reasons against the others."""
@@ -166,20 +169,20 @@ class ProgramSpace:
 
     def _draw_loops(self, rng: np.random.Generator, region: FusedRegion, tries: int) -> dict[int, Loops]:
         space = self.region_space(region)
+        held = self.deepest is None or space.choices.held
         if not space.choices.count:  # FIFOs refuse all; the first tells why
             space, tries = RegionSpace(self.workload, region, self.limits), 1
         wait: Violation | None = None
         for _ in range(tries):
             loops = space.loops(space.choices.unrank(draw(rng, space.choices.count)))
-            wait = self._wait(region, loops)
+            wait = None if held else self._wait(region, loops)
             if wait is None:
                 return loops
         raise IllegalMapping([wait] if wait else [])
 
     def _wait(self, region: FusedRegion, loops: dict[int, Loops]) -> Violation | None:
         """What FIFOs do not hold of a region with loops that were drawn."""
-        if self.deepest is None or self.region_space(region).choices.held:
-            return None
+        assert self.deepest is not None
         met = meetings(self.workload.program, region.statements)
         wait = next(held_back(self.workload, met, loops, self.deepest), None)
         return wait and wait.violation(met, self.workload.program, self.deepest)
@@ -206,16 +209,21 @@ class ProgramSpace:
             return self.fusions[bisect.bisect_right(self._running, draw(rng, self._running[-1]))]
         partition = self.undecided
         while partition.edge is not None:
-            options = self._seen.get(partition.decided) or self.options(partition)
-            if len(self._seen) < MOST_SEEN:
-                self._seen[partition.decided] = options
+            if partition.decided not in self._seen:
+                if len(self._seen) >= MOST_SEEN:
+                    self._seen.clear()
+                self._seen[partition.decided] = self._options(partition)
+            options, reasons = self._seen[partition.decided]
+            if not options:
+                raise IllegalMapping(reasons)
             partition = options[int(rng.integers(len(options))) if len(options) > 1 else 0]
         if partition.decided not in self._made:
             if len(self._made) >= MOST_SEEN:
                 self._made.clear()
-            self._made[partition.decided] = partition.fusion()
-        fusion = self._made[partition.decided]
-        if unserved := [violation for region in fusion.regions for violation in self._unserved(region)]:
+            fusion = partition.fusion()
+            self._made[partition.decided] = fusion, [v for region in fusion.regions for v in self._unserved(region)]
+        fusion, unserved = self._made[partition.decided]
+        if unserved:
             raise IllegalMapping(unserved)
         return fusion
 
@@ -223,9 +231,9 @@ class ProgramSpace:
         """The mapping that ``chooser`` makes; edges that must be cut or fused are not asked."""
         partition = self.undecided
         while (edge := partition.edge) is not None:
-            options = self.options(partition)
+            options, reasons = self._options(partition)
             if not options:
-                raise IllegalMapping(self.reasons[-1:])
+                raise IllegalMapping(reasons)
             cut = len(options) == 1
             if len(options) > 1:
                 cut = chooser.categorical(f"{self.prefix}cut.{edge.name}", ["cut", "fused"]) == "cut"
@@ -241,7 +249,7 @@ class ProgramSpace:
         """The fusion with these cuts. Raises IllegalMapping for cuts that regions or limits exclude."""
         partition = self.undecided
         for cut in cuts:
-            following = next((p for p in self.options(partition) if p.decided[-1] == cut), None)
+            following = next((p for p in self._options(partition)[0] if p.decided[-1] == cut), None)
             if following is None:
                 assert partition.edge is not None
                 got, where = "cut" if cut else "fused", partition.edge.name
@@ -271,10 +279,10 @@ class ProgramSpace:
     def _knobs(self, fusion: Fusion) -> list[tuple[str, tuple[Any, ...]]]:
         """(name, choices) of the knobs that are independent once the cuts are chosen, in a fixed order."""
         stored = stored_tensors(self.workload.program, fusion.cuts)
-        knobs: list[tuple[str, tuple[Any, ...]]] = [
-            (f"{self.prefix}format.{tensor}", tuple(self.formats.of(tensor))) for tensor in stored
-        ]
-        return knobs + list(self._others.items())
+        if stored not in self._asked:
+            forms = [(f"{self.prefix}format.{tensor}", tuple(self.formats.of(tensor))) for tensor in stored]
+            self._asked[stored] = [*forms, *self._others.items()]
+        return self._asked[stored]
 
     @cached_property
     def _others(self) -> dict[str, tuple[Any, ...]]:

@@ -113,9 +113,11 @@ def held_back(
         largest = _largest_drained(workload, drained, loops[number], room, number in padded)
         if largest > room:
             yield Wait(largest, number)
+    program = workload.program
+    steps = tuple([_in_step(program, loops[n], n) for n in region.statements] if region.joined else [])
     whole = list[int]()  # readers that wait for all of a stream, of which the last element goes on only with its end
     for reader, source, other in region.joined:
-        lag = _lag(workload.program, loops, region, source, other)
+        lag = _lag(program, region.statements, steps, source, other)
         if lag is not None:
             tokens = _most_tokens(
                 workload, source, loops[source], lag, depth, source in padded, hollow.get(source, Hollow())
@@ -123,7 +125,7 @@ def held_back(
             tokens += lag == 0 and any(first <= source for first in whole)
             if tokens > depth:
                 yield Wait(tokens, source, reader)
-            if lag == 0 and not workload.program.statements[reader].universal:
+            if lag == 0 and not program.statements[reader].universal:
                 whole.append(reader)
 
 
@@ -186,17 +188,22 @@ def _drains(
     return above if len(drained) > 1 and (parts or met.intersection(drained[:-1])) else None
 
 
-def _lag(program: Program, loops: LoopsOf, region: Meetings, source: int, other: int) -> int | None:
+@lru_cache(maxsize=65536)
+def _lag(
+    program: Program, statements: tuple[int, ...], steps: tuple[int | None, ...], source: int, other: int
+) -> int | None:
     """Leading loops of the shared order within which ``other`` follows its common origin with ``source`` entry by
-    entry: below them it is ready only when the whole group is. None if nothing of the region is common to both."""
+    entry: below them it is ready only when the whole group is. None if nothing of the region is common to both.
+    ``steps``: loops that each of its statements keeps in step."""
+    fused = fused_edges(program, statements)
 
     def above(number: int) -> dict[int, int | None]:
         """Statements that ``number`` is computed from, and the least loops that any way down to it keeps in step."""
         found: dict[int, int | None] = {number: None}
-        for statement in sorted(region.statements, reverse=True):
+        for statement, step in sorted(zip(statements, steps, strict=True), reverse=True):
             if statement in found:
-                here = _least(found[statement], _in_step(program, loops[statement], statement))
-                for edge in region.fused:
+                here = _least(found[statement], step)
+                for edge in fused:
                     if edge.consumer == statement:
                         found[edge.producer] = _least(found.get(edge.producer), here)
         return found

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator
-from dataclasses import replace
 
 from mapper.fused_region import FusedRegion, Orders
 from mapper.loop_choices import RegionChoice
@@ -20,9 +19,9 @@ Tiles = tuple[tuple[LogicalIndex, int], ...]
 
 def region_neighbours(space: RegionSpace, choice: RegionChoice) -> Iterator[RegionChoice]:
     """Choices of ``space`` next to ``choice``, in a fixed order; machine and formats may forbid some."""
-    yield from (replace(choice, orders=orders) for orders in _orders(space.region, choice.orders))
-    yield from (replace(choice, tiles=tiles) for tiles in _extents(space, choice))
-    yield from (replace(choice, tiles=tiles) for tiles in _tile_orders(space.region, choice.tiles))
+    yield from (choice._replace(orders=orders) for orders in _orders(space.region, choice.orders))
+    yield from (choice._replace(tiles=tiles) for tiles in _extents(space, choice))
+    yield from (choice._replace(tiles=tiles) for tiles in _tile_orders(space.region, choice.tiles))
     yield from _lanes(space, choice)
 
 
@@ -73,8 +72,8 @@ def _lanes(space: RegionSpace, choice: RegionChoice) -> Iterator[RegionChoice]:
     for lanes in space.lanes:
         if _adjacent(now, dict(lanes)):
             shares = (choice.partition,) if now else partitions
-            yield from (replace(choice, lanes=lanes, partition=partition) for partition in shares)
-    yield from (replace(choice, partition=partition) for partition in partitions if now)
+            yield from (choice._replace(lanes=lanes, partition=partition) for partition in shares)
+    yield from (choice._replace(partition=partition) for partition in partitions if now)
 
 
 def _adjacent(now: dict[LogicalIndex, int], then: dict[LogicalIndex, int]) -> bool:

@@ -78,13 +78,12 @@ class RegionSpace:
 
     def loops(self, choice: RegionChoice) -> dict[int, Loops]:
         """The loops of every statement."""
-        return {number: self.loops_of(choice, number) for number in self.region.statements}
-
-    def loops_of(self, choice: RegionChoice, number: int) -> Loops:
-        """The loops of one statement."""
-        place, own = self.region.statements.index(number), self.choices.own[number]
-        parallel: tuple[Lane, ...] = tuple([(own[x], n, choice.partition) for x, n in choice.lanes if x in own])
-        return Loops(choice.orders[place], tuple([(own[x], tile) for x, tile in choice.tiles if x in own]), parallel)
+        found = {}
+        for number, order in zip(self.region.statements, choice.orders, strict=True):
+            own = self.choices.own[number]
+            parallel: tuple[Lane, ...] = tuple([(own[x], n, choice.partition) for x, n in choice.lanes if x in own])
+            found[number] = Loops(order, tuple([(own[x], tile) for x, tile in choice.tiles if x in own]), parallel)
+        return found
 
     def choice(self, loops: Mapping[int, Loops]) -> RegionChoice:
         """Inverse of ``loops``. Raises IllegalMapping for statements that order their tile loops differently."""

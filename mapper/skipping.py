@@ -10,47 +10,51 @@ from __future__ import annotations
 
 from collections.abc import Mapping as MappingABC
 from collections.abc import Sequence
+from functools import lru_cache
 
 import numpy as np
 
 from mapper.formats import DENSE
 from mapper.locating import located
 from mapper.mapping import Loop, Loops, Mapping
-from mapper.program import Access, Edge
+from mapper.program import Access, Edge, Program
 from mapper.reconvergence import TOKENS_PER_ENTRY
-from mapper.regions import region_label, renaming, stream_nest
+from mapper.regions import fused_edges, region_label, renaming, stream_nest
 from mapper.tensor import Coords, SparseTensor
 from mapper.violation import Violation
 from mapper.workload import Workload
 
 
-def skipped_runs(
-    workload: Workload, mapping: Mapping, depth: int, statements: tuple[int, ...], fused: tuple[Edge, ...]
-) -> list[Violation]:
-    """Streams of a region (its statements and fused edges) of which more stands between partners than half a FIFO
-    holds."""
+def skipped_runs(workload: Workload, mapping: Mapping, depth: int, statements: tuple[int, ...]) -> list[Violation]:
+    """Streams of a region, given by its statements, of which more stands between partners than half a FIFO holds."""
     found = []
-    for edge in fused:
-        longest = _longest(workload, mapping, edge, fused)
+    for edge in _multiplied(workload.program, statements):
+        longest = _longest(workload, mapping, edge, fused_edges(workload.program, statements))
         if longest > depth // TOKENS_PER_ENTRY:
             limit, where = f"half a FIFO of {depth}", f"{edge.tensor} in S{edge.consumer} of {region_label(statements)}"
             found.append(Violation("skipped-fifo", f"{longest} tokens in a row find no partner", limit, where))
     return found
 
 
+@lru_cache(maxsize=65536)
+def _multiplied(program: Program, statements: tuple[int, ...]) -> tuple[Edge, ...]:
+    """The fused edges of a region that products of several operands read."""
+    readers = [n for n in statements if program.statements[n].kind == "contract"]
+    readers = [n for n in readers if len(program.statements[n].operands) > 1]
+    return tuple(edge for edge in fused_edges(program, statements) if edge.consumer in readers)
+
+
 def _longest(workload: Workload, mapping: Mapping, edge: Edge, fused: tuple[Edge, ...]) -> int:
     """Most tokens of the level that fills a FIFO first, from one coordinate with partners to the next."""
     program, loops = workload.program, mapping.loops[edge.consumer]
-    reader = program.statements[edge.consumer]
-    if reader.kind != "contract" or len(reader.operands) < 2:
+    reader, nest = program.statements[edge.consumer], stream_nest(program, edge.producer, mapping.loops[edge.producer])
+    if len(nest) < 2:
         return 0
     names = renaming(program, edge)
-    levels = tuple((names[i], part) for i, part in stream_nest(program, edge.producer, mapping.loops[edge.producer]))
-    if len(levels) < 2:
-        return 0
+    levels = tuple([(names[i], part) for i, part in nest])
     streams = {e.operand for e in fused if e.consumer == edge.consumer}
     kinds = [None if n in streams else mapping.kinds(a.tensor) for n, a in enumerate(reader.operands)]
-    access, joins = reader.operands[edge.operand], mapping.joins == "locate"
+    joins = mapping.joins == "locate"
     missing = list[tuple[int, Access, tuple[Loop, ...]]]()  # (level, partner, its loops) that may lack coordinates
     for q, loop in enumerate(levels[:-1]):
         found = located(reader, loops, kinds, loop) if joins else ()
@@ -58,7 +62,7 @@ def _longest(workload: Workload, mapping: Mapping, edge: Edge, fused: tuple[Edge
             if n == edge.operand or n in found or loop[0] not in partner.indices:
                 continue
             own = _sparse(partner, kinds[n], loops, levels[: q + 1])
-            if own and not _covered(workload, access, partner, tuple(sorted({i for i, _ in own}))):
+            if own and not _covered(workload, edge, n, tuple(sorted({i for i, _ in own}))):
                 missing.append((q, partner, own))
     if not missing:
         return 0
@@ -66,7 +70,7 @@ def _longest(workload: Workload, mapping: Mapping, edge: Edge, fused: tuple[Edge
     tiles = tuple(sorted(loops.tiles))
     key = ("skipped", edge, levels, tiles, deepest, tuple((q, a.tensor, own) for q, a, own in missing))
     if key not in workload.group_sizes:
-        workload.group_sizes[key] = _counted(workload, access, loops, levels, missing, deepest)
+        workload.group_sizes[key] = _counted(workload, reader.operands[edge.operand], loops, levels, missing, deepest)
     return workload.group_sizes[key]
 
 
@@ -79,11 +83,13 @@ def _sparse(access: Access, kinds: tuple[str, ...] | None, loops: Loops, levels:
     return tuple(own)
 
 
-def _covered(workload: Workload, access: Access, partner: Access, indices: tuple[str, ...]) -> bool:
-    """Whether a partner has all coordinates of ``indices`` that the stream has, and so all their tiles."""
-    key = ("covered", access, partner, indices)
+def _covered(workload: Workload, edge: Edge, partner: int, indices: tuple[str, ...]) -> bool:
+    """Whether operand ``partner`` has all coordinates of ``indices`` that the stream has, and so all their tiles."""
+    key = ("covered", edge.consumer, edge.operand, partner, indices)
     if key not in workload.group_sizes:
-        own = (workload.tensor(a.tensor).coords[[a.indices.index(i) for i in indices]] for a in (access, partner))
+        operands = workload.program.statements[edge.consumer].operands
+        read = (operands[edge.operand], operands[partner])
+        own = (workload.tensor(a.tensor).coords[[a.indices.index(i) for i in indices]] for a in read)
         mine, theirs = _keys(*own)
         workload.group_sizes[key] = int(np.isin(mine, theirs).all())
     return bool(workload.group_sizes[key])

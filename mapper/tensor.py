@@ -46,7 +46,7 @@ class SparseTensor:
         """Number of modes."""
         return len(self.shape)
 
-    @property
+    @cached_property
     def density(self) -> float:
         """Stored entries over all positions; 1.0 for a tensor without positions."""
         size = math.prod(self.shape)

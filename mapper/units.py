@@ -50,18 +50,24 @@ def unit_violations(
     """Kinds of which a region (its statements) needs more units than the machine has."""
     if machine.units is None:
         return []
-    most = np.array([machine.units.get(kind, 0) for kind in PORTED])
+    most = tuple([machine.units.get(kind, 0) for kind in PORTED])
     program, found = workload.variant(mapping.variant).program, list[Violation]()
     for statements in regions:
-        bound = max([mapping.loops[n].lanes for n in statements]) * most_units(program, statements, mapping.joins)
-        if not machine.block_operations_per_cycle and (bound <= most).all():
+        lanes = max([mapping.loops[n].lanes for n in statements])
+        if not machine.block_operations_per_cycle and _suffice(most, program, statements, mapping.joins, lanes):
             continue
         used = _used(workload, mapping, machine, statements)
         found += [
             Violation("units", f"{used[kind]} {PORTED[kind]}", f"at most {most[kind]}", region_label(statements))
-            for kind in np.flatnonzero(used > most)
+            for kind in np.flatnonzero(used > np.array(most))
         ]
     return found
+
+
+@lru_cache(maxsize=65536)
+def _suffice(most: tuple[int, ...], program: Program, statements: tuple[int, ...], joins: str, lanes: int) -> bool:
+    """Whether so many units of every kind are enough for a region which makes nothing by blocks, whatever its loops."""
+    return bool((lanes * most_units(program, statements, joins) <= np.array(most)).all())
 
 
 def lacking_units(program: Program, machine: Machine) -> list[Violation]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 from mapper.canonical import content_hash
 from mapper.errors import InputError, nearest
@@ -13,7 +14,9 @@ from mapper.interpreter import Results, effectual_multiplies, evaluate
 from mapper.program import Access, Program, pattern_sensitive
 from mapper.rewrites import rewriting
 from mapper.tensor import Coords, SparseTensor
-from mapper.violation import Violation
+
+if TYPE_CHECKING:
+    from mapper.stored_format import StoredFormat  # which reads the data of a workload
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,8 +89,8 @@ class Workload:
         return {}
 
     @cached_property
-    def format_rules(self) -> dict[Hashable, tuple[Violation, ...]]:
-        """Rules that a stored tensor breaks by its level kinds and value type (``legality``)."""
+    def stored_formats(self) -> dict[Hashable, StoredFormat]:
+        """What is known of a stored tensor by its level kinds and value type (``stored_format``)."""
         return {}
 
     @cached_property

@@ -37,4 +37,4 @@ def test_hollow_statements(
     formats = tuple((n, kinds if n == "A" else CSF) for n in (*program.inputs, "Z"))
     loops = tuple(Loops(s.indices) for s in program.statements)
     mapping = Mapping((False,) * len(program.edges), loops, formats)
-    assert hollow_statements(Workload(program, tensors), mapping) == hollow
+    assert hollow_statements(Workload(program, tensors), mapping, tuple(range(len(program.statements)))) == hollow

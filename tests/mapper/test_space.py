@@ -161,6 +161,20 @@ def test_units_bound_the_lanes() -> None:
         MappingSpace(product(), none, limits).sample(np.random.default_rng(0), tries=20)
 
 
+@pytest.mark.parametrize("cut", [True, False])
+def test_dead_ends_of_limits_are_drawn_anew_where_cuts_are_not_listed(cut: bool) -> None:
+    # T0 fused with both of its readers makes one region of all three: U is then fused, whatever limits say
+    lines = ["T0(i,j) = relu(A(i,j))", "U(i,j) = relu(T0(i,j))", "T1(i,j) = T0(i,j) * U(i,j)"]
+    lines += [f"T{n + 1}(i,j) = relu(T{n}(i,j))" for n in range(1, 12)]
+    workload = Workload(parse_program("\n".join(lines)), {"A": SparseTensor.from_dense(np.eye(4))})
+    space = MappingSpace(workload, load_machine("comal"), SpaceLimits(fuse={"U": not cut}))
+    assert not space.programs[""].listed
+    rng, place = np.random.default_rng(0), [edge.tensor for edge in workload.program.edges].index("U")
+    drawn = [space.sample(rng) for _ in range(50)]
+    assert {mapping.cuts[place] for mapping in drawn} == {cut}
+    assert not any(space.violations(mapping) for mapping in drawn)
+
+
 def test_unknown_names_are_refused_with_the_nearest() -> None:
     with pytest.raises(InputError, match="Did you mean 'k'"):
         MappingSpace(product(), RDA, SpaceLimits(tiles={"kk": (8,)}))
