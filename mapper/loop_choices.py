@@ -32,8 +32,13 @@ Lanes = tuple[tuple[LogicalIndex, int], ...]
 
 Flags = npt.NDArray[np.bool_]
 
-Limits = tuple[dict[LogicalIndex, str], dict[str, tuple[bool, ...]] | None]
-"""What a statement calls its logical indices, and what FIFOs leave of their extents (``drain_limits``)."""
+Places = npt.NDArray[np.int64]
+
+Limits = dict[str, tuple[bool, ...]] | None
+"""What FIFOs leave of the extents of a statement's indices (``drain_limits``)."""
+
+Nest = tuple[tuple[LogicalIndex, ...], tuple[str, ...]]
+"""The tile loops and the loop order of a statement."""
 
 
 class RegionChoice(NamedTuple):
@@ -81,8 +86,10 @@ class LoopChoices:
         """Whether FIFOs are known to hold the streams of every choice there is."""
         if not self.count or self._joined or self._concerned != self._told_apart:
             return False
-        limits = (found for apart in {*self._apart} for cell in self._cells for found in self._limits(cell, apart))
-        return all(len(found or ()) <= 1 for _, found in limits) if self._told_apart else True
+        if not self._told_apart:
+            return True
+        every = {(place, parts) for apart in self._apart for place, parts in enumerate(apart)}
+        return all(len(found or ()) <= 1 for place, parts in every for found in self._limits(place, parts))
 
     def unrank(self, number: int) -> RegionChoice:
         """Choice ``number`` of ``count``."""
@@ -115,17 +122,17 @@ class LoopChoices:
     @cached_property
     def _running(self) -> list[int]:
         """Choices in the cells before and in each, with one lanes after the other."""
-        large = math.prod(map(len, self._tiles.values())) >= 2**62
+        shares = [len(self.partitions) if lanes else 1 for lanes in self.lanes]
+        orders = [len(cell.ranks) * len(cell.places) for cell in self._cells]
+        large = sum(orders) * sum(shares) * math.prod(map(len, self._tiles.values())) >= 2**62
         tiled = np.array([[*(leader in cell.tiled for leader in self._tiles), False] for cell in self._cells], bool)
         sizes = np.ones((len(self._cells), len(self.lanes)), object if large else np.int64)
         for which, apart in enumerate(self._apart):
             allowed = self._allowed[apart]
             choices = np.where(tiled, (allowed & self._enough[which]).sum(-1), allowed.any(-1))
             sizes[:, which] = choices.astype(sizes.dtype).prod(-1)
-        shares = [len(self.partitions) if lanes else 1 for lanes in self.lanes]
-        orders = [len(cell.ranks) * len(cell.places) for cell in self._cells]
-        every = zip(itertools.product(orders, shares), sizes.ravel().tolist(), strict=True)
-        return list(itertools.accumulate(n * share * size for (n, share), size in every))
+        sizes *= np.multiply.outer(np.array(orders, sizes.dtype), np.array(shares, sizes.dtype))
+        return list(itertools.accumulate(sizes.ravel().tolist()))
 
     @cached_property
     def _cells(self) -> list[_Cell]:
@@ -151,9 +158,13 @@ class LoopChoices:
         return self._concerned and self.region.order_count * places <= MOST_CELLS
 
     @cached_property
-    def _orders(self) -> list[dict[int, tuple[str, ...]]]:
-        """Of each rank the order of every statement."""
-        return [dict(zip(self.region.statements, order, strict=True)) for order in self.region.every_order()]
+    def _orders(self) -> list[Orders]:
+        """Of each rank the orders of the statements."""
+        return list(self.region.every_order())
+
+    def _orders_of(self, statement: int) -> list[tuple[str, ...]]:
+        place = self.region.statements.index(statement)
+        return [orders[place] for orders in self._orders]
 
     def _subsets(self) -> Iterator[frozenset[LogicalIndex]]:
         """The sets of indices that may be tiled."""
@@ -191,30 +202,43 @@ class LoopChoices:
         standing for the cell itself."""
         shape = (len(self._cells), len(self._tiles) + 1, self._most)
         found = {apart: np.ones(shape, bool) for apart in self._apart}
-        for apart, allowed in found.items():
-            for place, cell in enumerate(self._cells if self._told_apart else ()):
-                self._restrict(allowed[place], cell, apart)
+        for place, (_, nests) in enumerate(self._alike if self._told_apart else ()):
+            left = {parts: self._left(place, parts)[nests] for parts in {apart[place] for apart in found}}
+            for apart, allowed in found.items():
+                allowed &= left[apart[place]]
         return found
 
-    def _restrict(self, allowed: Flags, cell: _Cell, apart: tuple[bool, ...]) -> None:
-        """Takes from the extents of a cell what FIFOs do not hold."""
-        for own, limits in self._limits(cell, apart):
-            if limits is None:
-                allowed[:] = False
-                return
-            for n, leader in enumerate(self._tiles if limits else ()):
-                if row := limits.get(own.get(leader, "")):
-                    allowed[n, : len(row)] &= row
+    @cached_property
+    def _alike(self) -> list[tuple[tuple[Nest, ...], Places]]:
+        """Of every statement that reduces: the nests that cells of one order give it, and which of them each gives."""
+        tiled, found = [self.region.tile_order(cell.tiled, cell.places[0]) for cell in self._cells], []
+        for drained in self._drained:
+            own, orders, nests = self.own[drained.statement], self._orders_of(drained.statement), dict[Nest, int]()
+            places = [
+                nests.setdefault((tuple([x for x in tiles if x in own]), orders[cell.ranks[0]]), len(nests))
+                for cell, tiles in zip(self._cells, tiled, strict=True)
+            ]
+            found.append((tuple(nests), np.array(places)))
+        return found
 
-    def _limits(self, cell: _Cell, apart: tuple[bool, ...]) -> Iterator[Limits]:
-        """What each statement that reduces leaves of the extents of a cell of one order."""
-        orders = self._orders[cell.ranks[0]]
-        tiled = self.region.tile_order(cell.tiled, cell.places[0])
-        for drained, parts in zip(self._drained, apart, strict=True):
-            own = self.own[drained.statement]
-            offered = tuple([(own[x], self._tiles[x]) for x in tiled if x in own])
-            order = orders[drained.statement]
-            yield own, drain_limits(self.workload, drained, order, offered, parts, self._depth)
+    def _limits(self, place: int, parts: bool) -> Iterator[Limits]:
+        """What FIFOs leave of the extents in each nest of a statement that reduces, by its place among them."""
+        drained, (nests, _) = self._drained[place], self._alike[place]
+        own = self.own[drained.statement]
+        for tiled, order in nests:
+            offered = tuple([(own[x], self._tiles[x]) for x in tiled])
+            yield drain_limits(self.workload, drained, order, offered, parts, self._depth)
+
+    def _left(self, place: int, parts: bool) -> Flags:
+        """``_limits`` as flags: [nest, index, extent], a last index as in ``_allowed``."""
+        own = self.own[self._drained[place].statement]
+        left = np.ones((len(self._alike[place][0]), len(self._tiles) + 1, self._most), bool)
+        for rows, limits in zip(left, self._limits(place, parts), strict=True):
+            rows[:] = limits is not None
+            for n, leader in enumerate(self._tiles if limits else ()):
+                if row := (limits or {}).get(own.get(leader, "")):
+                    rows[n, : len(row)] = row
+        return left
 
     @property
     def _most(self) -> int:
