@@ -32,7 +32,8 @@ Orders = tuple[tuple[str, ...], ...]
 
 @dataclass(frozen=True, eq=False)
 class FusedRegion:
-    """A set of fused statements. ``pinned``: per target tensor, the loop orders that are allowed."""
+    """A set of fused statements. ``pinned``: per target tensor, the loop orders that are allowed, of indices some of
+    which a rewriting may lack."""
 
     program: Program
     cuts: tuple[bool, ...]
@@ -249,9 +250,13 @@ class FusedRegion:
 
     @property
     def _pins(self) -> list[tuple[int, Orders]]:
-        pinned = dict(self.pinned)
-        targets = {n: self.program.statements[n].target.tensor for n in self.statements}
-        return [(n, pinned[tensor]) for n, tensor in targets.items() if tensor in pinned]
+        """Pinned orders of statements; of one whose indices a rewriting changed, as far as it has them."""
+        pinned, found = dict(self.pinned), []
+        for number, indices in self._indices_by_statement:
+            if orders := pinned.get(self.program.statements[number].target.tensor):
+                kept = (tuple([i for i in order if i in indices]) for order in orders)
+                found.append((number, tuple(dict.fromkeys(kept))))
+        return found
 
     @property
     def _indices_by_statement(self) -> list[tuple[int, tuple[str, ...]]]:

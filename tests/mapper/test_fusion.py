@@ -13,6 +13,7 @@ from mapper.fusion import Partition, fuse
 from mapper.mapping import Loops
 from mapper.notation import parse_program
 from mapper.program import Program
+from mapper.rewrites import rewriting
 from mapper.regions import cut_violations, edge_violations
 from mapper.violation import Violation
 
@@ -114,6 +115,20 @@ def test_pinned_orders_hold_for_tile_loops_too() -> None:
         ((0, "k"), (0, "i")), ((0, "i"), (0, "k")),
     }  # fmt: skip
     assert region.tile_order_count(frozenset({(0, "i"), (0, "j")})) == 1  # both pinned orders have i before j
+
+
+def test_pinned_orders_hold_of_the_indices_that_a_rewriting_has() -> None:
+    program = rewriting(parse_program("T(i,j) = A(i,k) * B(k,j)\nZ(i,j) = T(i,l) * C(l,j)"), "A*(B*C)")
+    assert program.statements[1].indices == ("i", "j", "k")  # l is summed over before
+    pinned = {"Z": (("i", "l", "j"), ("l", "i", "j"), ("l", "j", "i"))}  # the first two say the same of i and j
+    region = fuse(program, (True,), pinned).regions[1]
+    found = [order for n in range(region.order_count) for order in region.order(n)]
+    assert sorted(found) == sorted(itertools.permutations("ijk"))
+    (first,) = fuse(program, (True,), {"Z": pinned["Z"][:2]}).regions[1:]
+    assert sorted(first.order(n)[0] for n in range(first.order_count)) == [
+        o for o in sorted(found) if o.index("i") < o.index("j")
+    ]
+    assert first.tile_order_count(frozenset({(1, "i"), (1, "j")})) == 1
 
 
 def test_a_reader_of_streams_tiles_what_its_streams_hold() -> None:
