@@ -9,7 +9,7 @@ from __future__ import annotations
 import pickle
 import signal
 from collections.abc import Callable
-from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from concurrent.futures import BrokenExecutor, Executor, Future, ThreadPoolExecutor
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
 from threading import local
@@ -30,6 +30,16 @@ class Overdue(WorkerLost):
     """A task has no result because it was ended: it took too long."""
 
 
+class NotStarted(StudyError, BrokenExecutor):
+    """A process ended before it could take a task, as every other would."""
+
+    def __init__(self, code: int | None) -> None:
+        super().__init__(
+            f"a worker process ended with exit code {code} while it started; what it said is above. A script that asks "
+            "for several workers must do so below `if __name__ == '__main__':`, as processes read it anew"
+        )
+
+
 class InlineExecutor(Executor):
     """Runs every task at once in this process."""
 
@@ -48,7 +58,8 @@ class ProcessExecutor(ThreadPoolExecutor):
 
     A task whose process dies fails with ``WorkerLost``. One that takes more than ``seconds``, or than its own attribute
     of that name, is ended together with its process and fails with ``Overdue``. Other tasks never notice: a new process
-    takes the place. Leaving the ``with`` block by an error ends all processes at once.
+    takes the place. A process that dies before it takes a task is an error of all: ``NotStarted``. Leaving the ``with``
+    block by an error ends all processes at once.
     """
 
     def __init__(
@@ -71,13 +82,18 @@ class ProcessExecutor(ThreadPoolExecutor):
         seconds = getattr(fn, "seconds", None) or self._seconds
         if self._closing:
             raise WorkerLost("the executor was closed")
+        process = self._process()
         try:
-            succeeded, value = self._process().call((fn, args, kwargs), seconds)
+            process.start()
         except _CLOSED:
-            code = self._process().end(patience=1.0)
+            raise NotStarted(process.end(patience=1.0)) from None
+        try:
+            succeeded, value = process.call((fn, args, kwargs), seconds)
+        except _CLOSED:
+            code = process.end(patience=1.0)
             raise WorkerLost(f"the worker process died with exit code {code}; out of memory?") from None
         except Overdue:
-            self._process().end()
+            process.end()
             raise
         if succeeded:
             return value
@@ -111,16 +127,26 @@ class _Process:
         self._prepare = prepare
         self._running: tuple[Any, Connection] | None = None
 
+    def start(self) -> None:
+        """Starts the process unless it runs. EOFError or ConnectionError if it ends before it is prepared."""
+        if self._running is not None:
+            return
+        given = pickle.dumps(self._prepare)
+        context = get_context("spawn")
+        ours, theirs = context.Pipe()
+        # It is prepared through our pipe: data among the arguments would wait forever for a process that ends early, as
+        # this one holds both ends of the pipe in which they travel.
+        process = context.Process(target=_serve, args=(theirs,), daemon=True)
+        process.start()
+        theirs.close()
+        self._running = process, ours
+        ours.send_bytes(given)
+        ours.recv_bytes()
+
     def call(self, what: tuple[Any, tuple[Any, ...], dict[str, Any]], seconds: float | None) -> tuple[bool, Any]:
         """Whether a function succeeded, and its result or exception. ``Overdue`` after ``seconds``; EOFError or
         ConnectionError if the process dies."""
-        if self._running is None:
-            context = get_context("spawn")
-            ours, theirs = context.Pipe()
-            process = context.Process(target=_serve, args=(theirs, *self._prepare), daemon=True)
-            process.start()
-            theirs.close()
-            self._running = process, ours
+        assert self._running is not None
         pipe = self._running[1]
         pipe.send(what)
         pipe.recv_bytes()  # it begins: what starting and imports take is no part of the time of a task
@@ -143,12 +169,14 @@ class _Process:
         return code
 
 
-def _serve(pipe: Connection, initializer: Callable[..., object] | None, initargs: tuple[Any, ...]) -> None:
+def _serve(pipe: Connection) -> None:
     """Body of a worker process: ends when its parent is gone. An interrupt from the keyboard is the parent's affair."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    if initializer is not None:
-        initializer(*initargs)
     try:
+        initializer, initargs = pickle.loads(pipe.recv_bytes())  # noqa: S301 - from our own parent
+        if initializer is not None:
+            initializer(*initargs)
+        pipe.send_bytes(b"prepared")
         while True:
             call = pipe.recv_bytes()
             pipe.send_bytes(_answer(call, lambda: pipe.send_bytes(b"begun")))

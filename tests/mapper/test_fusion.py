@@ -13,8 +13,8 @@ from mapper.fusion import Partition, fuse
 from mapper.mapping import Loops
 from mapper.notation import parse_program
 from mapper.program import Program
-from mapper.rewrites import rewriting
 from mapper.regions import cut_violations, edge_violations
+from mapper.rewrites import rewriting
 from mapper.violation import Violation
 
 PROGRAMS = [

@@ -22,6 +22,10 @@ def prepare() -> None:
     prepared.append(os.getpid())
 
 
+def die_at_start(data: bytes) -> None:
+    die()
+
+
 def how_often_prepared() -> tuple[int, int]:
     return os.getpid(), len(prepared)
 

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 import time
+from pathlib import Path
 
 import hard_tasks
 import pytest
 
-from mapper.errors import SparseLoomError
+from mapper.errors import SparseLoomError, StudyError
 from tuner import Categorical, Optimizer, ParameterSpace
-from tuner.executors import InlineExecutor, Overdue, ProcessExecutor, WorkerLost
+from tuner.executors import InlineExecutor, NotStarted, Overdue, ProcessExecutor, WorkerLost
 
 
 def test_results_come_in_the_order_asked() -> None:
@@ -35,6 +38,42 @@ def test_a_death_harms_no_other_task() -> None:
             dead.result()
         assert others == [n * n for n in range(8)]
         assert executor.submit(hard_tasks.square, 3).result() == 9
+
+
+@pytest.mark.parametrize("size", [1, 1 << 20])  # what a pipe holds, and more
+def test_processes_that_cannot_start_are_an_error(size: int) -> None:
+    started = time.monotonic()
+    with ProcessExecutor(2, initializer=hard_tasks.die_at_start, initargs=(bytes(size),)) as executor:
+        for future in [executor.submit(hard_tasks.square, n) for n in range(3)]:
+            with pytest.raises(NotStarted, match="exit code -9 while it started"):
+                future.result()
+        tuner = Optimizer(ParameterSpace([Categorical("x", ["works", "too"])]))
+        with pytest.raises(StudyError, match=r"the executor broke .*: 0 told trials are kept"):
+            tuner.run(hard_tasks.evaluated, executor=executor)
+    assert time.monotonic() - started < 60
+    with (
+        ProcessExecutor(1, initializer=hard_tasks.die_at_start, initargs=(lambda: size,)) as executor,
+        pytest.raises(Exception, match="pickle"),
+    ):
+        executor.submit(hard_tasks.square, 1).result()
+
+
+SCRIPT = """
+import numpy as np
+from tuner import tune
+dense = np.ones((100, 100))  # more than a pipe holds
+tune("Z(i,j) = A(i,k) * B(k,j)", {"A": dense, "B": dense}, simulations=2, search={"workers": 2})
+"""
+
+
+def test_a_script_without_a_guard_is_told(tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(SCRIPT)
+    command = [sys.executable, str(script)]
+    run = subprocess.run(command, check=False, cwd=tmp_path, capture_output=True, text=True, timeout=120)
+    assert run.returncode == 1
+    assert run.stderr.rstrip().splitlines()[-1].startswith("tuner.executors.NotStarted: a worker process ended with")
+    assert "__name__ == '__main__'" in run.stderr
 
 
 def test_what_hangs_is_ended() -> None:
