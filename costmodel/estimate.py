@@ -11,6 +11,7 @@ from costmodel.energy import Actions
 from costmodel.latency import region_latency
 from costmodel.least_traffic import burst_cycles
 from costmodel.nest import Model
+from costmodel.region_key import region_key
 from costmodel.statistics import Statistics, shared_statistics
 from costmodel.traffic import (
     TensorTraffic,
@@ -112,19 +113,10 @@ def estimate(
 
 
 def _step(model: Model, step: Conversion | Region, machine: Machine) -> _Step:
-    mapping = model.mapping
     if isinstance(step, Conversion):
         moved = step_transfers(model, step, machine)
         return _Step(_conversion(step, moved, machine), tuple(moved), Actions(), 0.0, ())
-    statements = [model.workload.program.statements[n] for n in step.statements]
-    read = {access.tensor for s in statements for access in s.operands}
-    views = [s for s in model.workload.program.statements if s.kind == "view" and s.target.tensor in read]
-    read |= {access.tensor for view in views for access in view.operands}  # windows may be read in place
-    read |= {s.target.tensor for s in statements}  # whose format blocks must suit
-    formats = tuple(pair for pair in (*mapping.formats, *mapping.dtypes) if pair[0] in read)
-    seen = tuple(mapping.loops[n] for n in step.statements), formats, mapping.residency, mapping.joins
-    found = tuple(model.widened[tensor].key for tensor in sorted(read & model.widened.keys()))
-    key = "region", model.workload.key, model.level, step, seen, found, repr(machine)
+    key = "region", *region_key(model, step, machine)
     return model.statistics.remember(key, lambda: _region(model, step, machine))
 
 

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 from costmodel.nest import Model
+from costmodel.region_key import region_key
 from costmodel.statistics import Statistics, shared_statistics
 from costmodel.traffic import operand_sizes
+from costmodel.widened import Widened
 from mapper.legality import violations
 from mapper.machine import Machine
 from mapper.mapping import Mapping
 from mapper.residency import OVERBOOKED
-from mapper.schedule import schedule
+from mapper.schedule import Region, schedule
 from mapper.workload import Workload
 
 
@@ -46,16 +49,27 @@ def capacity_verdicts(
     """
     if machine.buffer_bytes is None:
         return ()
-    workload = workload.variant(mapping.variant)
-    model = Model(workload, mapping, "L2", statistics or shared_statistics())
-    found = []
+    workload, statistics = workload.variant(mapping.variant), statistics or shared_statistics()
+    model, found = Model(workload, mapping, "L2", statistics), list[Verdict]()
     for region in schedule(workload.program, mapping).regions:
-        for nest in model.nests(region):
-            for n, operand in enumerate(nest.operands):
-                largest = operand_sizes(nest, n, machine).largest if operand.stored else 0.0
-                overbooked = mapping.residency == OVERBOOKED and nest.walked_at_once(n)
-                if largest > machine.buffer_bytes and not overbooked:
-                    where = f"{operand.access.tensor} in S{nest.number}"
-                    limit = f"at most {machine.buffer_bytes}"
-                    found.append(Verdict("tile-over-capacity", f"{largest:.0f}", limit, "bytes", where))
+        key = "capacity", *region_key(model, region, machine)
+        verdicts, widened = statistics.remember(key, partial(_of_region, model, region, machine.buffer_bytes, machine))
+        model.widened |= {own.tensor: own for own in widened}
+        found += verdicts
     return tuple(dict.fromkeys(found))
+
+
+def _of_region(
+    model: Model, region: Region, capacity: int, machine: Machine
+) -> tuple[tuple[Verdict, ...], tuple[Widened, ...]]:
+    """Verdicts on a region, and what is known of its results then."""
+    found, nests = [], model.nests(region)
+    for nest in nests:
+        for n, operand in enumerate(nest.operands):
+            largest = operand_sizes(nest, n, machine).largest if operand.stored else 0.0
+            overbooked = model.mapping.residency == OVERBOOKED and nest.walked_at_once(n)
+            if largest > capacity and not overbooked:
+                where = f"{operand.access.tensor} in S{nest.number}"
+                found.append(Verdict("tile-over-capacity", f"{largest:.0f}", f"at most {capacity}", "bytes", where))
+    made = {nest.statement.target.tensor for nest in nests}
+    return tuple(found), tuple(own for tensor, own in model.widened.items() if tensor in made)

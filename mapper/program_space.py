@@ -31,7 +31,7 @@ MOST_FUSIONS = 1024
 """Choices of cuts that are listed; of programs with more, cuts are drawn edge by edge."""
 
 MOST_SEEN = 2**16
-"""Drawn choices of cuts, whole or of the first edges, that are remembered."""
+"""Choices of cuts, whole or of the first edges, that are remembered."""
 
 MOST_DRAWS = 256
 """Loops of a region that are drawn until FIFOs hold its streams, where cuts are not listed."""
@@ -90,6 +90,13 @@ class ProgramSpace:
 
     def _options(self, partition: Partition) -> tuple[list[Partition], list[Violation]]:
         """The next edge cut, then fused, as far as regions and limits allow, and what is against the others."""
+        if partition.decided not in self._seen:
+            if len(self._seen) >= MOST_SEEN:
+                self._seen.clear()
+            self._seen[partition.decided] = self._decided(partition)
+        return self._seen[partition.decided]
+
+    def _decided(self, partition: Partition) -> tuple[list[Partition], list[Violation]]:
         limits, edge = self.limits, partition.edge
         assert edge is not None
         both = [partition.decide(cut) for cut in (True, False)]
@@ -209,11 +216,7 @@ class ProgramSpace:
             return self.fusions[bisect.bisect_right(self._running, draw(rng, self._running[-1]))]
         partition = self.undecided
         while partition.edge is not None:
-            if partition.decided not in self._seen:
-                if len(self._seen) >= MOST_SEEN:
-                    self._seen.clear()
-                self._seen[partition.decided] = self._options(partition)
-            options, reasons = self._seen[partition.decided]
+            options, reasons = self._options(partition)
             if not options:
                 raise IllegalMapping(reasons)
             partition = options[int(rng.integers(len(options))) if len(options) > 1 else 0]
