@@ -1,11 +1,16 @@
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 from random_mappings import RDA, random_mapping, random_tensor, random_workload
 
 from costmodel import Statistics, Verdict, capacity_verdicts, screen
+from mapper.formats import parse_format
 from mapper.mapping import Loops, Mapping
 from mapper.notation import parse_program
+from mapper.space import MappingSpace
+from mapper.space_limits import SpaceLimits
 from mapper.storage import layout_of, store_tensor
 from mapper.workload import Workload
 
@@ -43,6 +48,22 @@ def test_overbooked_tiles_may_overflow_where_each_walk_goes_through_them_once() 
     assert over(("i", "k", "j"), "overbooked") == set()
     assert over(("i", "j", "k"), "overbooked") == {"A in S0"}  # each row is walked once more for every j
     assert over(("k", "i", "j"), "overbooked") == {"B in S0"}
+
+
+def test_verdicts_that_mappings_share_are_those_of_each() -> None:
+    """Formats with zeros among them: what an earlier region stores of these counts in the regions after it."""
+    program = parse_program("T(i,j) = A(i,k) * B(k,j)\nU(i,j) = relu(T(i,j))\nZ(i,j) = U(i,k) * C(k,j)")
+    rng = np.random.default_rng(1)
+    work = Workload(program, {name: random_tensor(rng, (24, 24), 0.1) for name in "ABC"})
+    machine, shared = RDA.with_fields(buffer_bytes=600), Statistics()
+    formats = {"A": (parse_format("dense", 2), parse_format("csr", 2))}
+    space, found = MappingSpace(work, machine, SpaceLimits(formats=formats)), list[tuple[Verdict, ...]]()
+    for first in [space.sample(rng) for _ in range(20)]:
+        for mapping in [first, *itertools.islice(space.neighbours(first), 0, None, 4)]:
+            found.append(capacity_verdicts(work, mapping, machine, Statistics()))
+            assert capacity_verdicts(work, mapping, machine, shared) == found[-1]
+    assert 0.1 < np.mean(list(map(bool, found))) < 0.9
+    assert {v.where for own in found for v in own} >= {"A in S0", "U in S2"}
 
 
 def test_unlimited_buffers_hold_everything() -> None:
