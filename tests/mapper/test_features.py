@@ -131,10 +131,10 @@ def test_fast_enough_for_every_candidate() -> None:
     found = space("layer")
     features, rng = FeatureMap(found), np.random.default_rng(0)
     mappings = [found.sample(rng) for _ in range(100)]
-    started = time.perf_counter()
+    started = time.process_time()
     for mapping in mappings:
         features.vector(mapping)
-    assert (time.perf_counter() - started) / len(mappings) < 0.003  # a tenth of it on an idle machine
+    assert (time.process_time() - started) / len(mappings) < 0.003  # a tenth of it on an idle machine
 
 
 def test_what_the_space_does_not_have() -> None:
