@@ -253,8 +253,9 @@ class FusedRegion:
         """Pinned orders of statements; of one whose indices a rewriting changed, as far as it has them."""
         pinned, found = dict(self.pinned), []
         for number, indices in self._indices_by_statement:
-            if orders := pinned.get(self.program.statements[number].target.tensor):
-                kept = (tuple([i for i in order if i in indices]) for order in orders)
+            tensor = self.program.statements[number].target.tensor
+            if tensor in pinned:
+                kept = (tuple([i for i in order if i in indices]) for order in pinned[tensor])
                 found.append((number, tuple(dict.fromkeys(kept))))
         return found
 

@@ -34,9 +34,9 @@ def stored_formats(workload: Workload, mapping: Mapping) -> dict[str, StoredForm
     kinds, dtypes, found = dict(mapping.formats), dict(mapping.dtypes), dict[str, StoredFormat]()
     for tensor in stored_tensors(workload.program, mapping.cuts):
         key = (tensor, kinds.get(tensor), dtypes.get(tensor, FP32))
-        if key not in workload.stored_formats:
-            workload.stored_formats[key] = _stored_format(workload, *key)
-        found[tensor] = workload.stored_formats[key]
+        if key not in workload.known_formats:
+            workload.known_formats[key] = _stored_format(workload, *key)
+        found[tensor] = workload.known_formats[key]
     return found
 
 

@@ -89,7 +89,7 @@ class Workload:
         return {}
 
     @cached_property
-    def stored_formats(self) -> dict[Hashable, StoredFormat]:
+    def known_formats(self) -> dict[Hashable, StoredFormat]:
         """What is known of a stored tensor by its level kinds and value type (``stored_format``)."""
         return {}
 
