@@ -35,8 +35,9 @@ class NotStarted(StudyError, BrokenExecutor):
 
     def __init__(self, code: int | None) -> None:
         super().__init__(
-            f"a worker process ended with exit code {code} while it started; what it said is above. A script that asks "
-            "for several workers must do so below `if __name__ == '__main__':`, as processes read it anew"
+            f"a worker process ended with exit code {code} while it started; what it said is above (nothing, where "
+            "memory ran out). A script that asks for several workers must do so below `if __name__ == '__main__':`, as "
+            "processes read it anew"
         )
 
 
